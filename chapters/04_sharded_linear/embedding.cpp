@@ -1,0 +1,28 @@
+#include "chapters/04_sharded_linear/embedding.hpp"
+
+namespace course {
+
+Embedding::Embedding(Backend& backend, int64_t vocabulary, int64_t hidden)
+    : Module(backend), weight(add_parameter("weight", {vocabulary, hidden}, {Init::Normal, 1})) {}
+
+DTensor Embedding::run_forward(DTensor ids) {
+  const Tensor &in = ids.local(), &table = weight.value();
+  const int64_t vocabulary = weight.global()[0];
+  if (const auto bad = backend().first_outside(in, vocabulary))
+    fail(cat(weight.name(), ": id ", backend().to_host<int32_t>(in)[*bad], " at place ", *bad,
+             " is not in the vocabulary of ", vocabulary));
+  Shape shape = in.shape();
+  shape.push_back(table.dim(1));
+  Tensor y = backend().empty(std::move(shape));
+  backend().embedding(in, table, weight.box().offset[0], y);
+  ids_ = keep(ids);
+  return y;
+}
+
+DTensor Embedding::run_backward(DTensor dy) {
+  const DTensor ids = std::exchange(ids_, {});
+  backend().embedding_backward(ids.local(), dy.local(), weight.box().offset[0], weight.gradient());
+  return backend().empty({0});
+}
+
+}  // namespace course

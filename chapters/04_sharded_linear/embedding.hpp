@@ -1,0 +1,26 @@
+// A table of vectors, one for each id of the vocabulary.
+#pragma once
+
+#include "chapters/04_sharded_linear/module.hpp"
+
+namespace course {
+
+// V vocabulary  E hidden  P ranks of tp
+//   ids [...] i32   weight [V,E]   y [...,E]
+// Cut by rows (RowwiseParallel) a rank holds weight [V/P,E] and gives zeros for ids of other ranks, so that the sum over ranks
+// is the whole; cut by columns (ColwiseParallel) it holds weight [V,E/P] and gives y [...,E/P]. Backward returns a tensor
+// without elements: ids have no gradient. An id outside 0..V-1 is the same Error at every cut. Starts as N(0,1).
+class Embedding : public Module {
+ public:
+  Embedding(Backend& backend, int64_t vocabulary, int64_t hidden);
+  std::string kind() const override { return "Embedding"; }
+
+  Parameter& weight;
+
+ private:
+  DTensor run_forward(DTensor ids) override;
+  DTensor run_backward(DTensor dy) override;
+  DTensor ids_;
+};
+
+}  // namespace course

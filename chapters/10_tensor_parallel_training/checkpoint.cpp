@@ -1,0 +1,207 @@
+#include "chapters/10_tensor_parallel_training/checkpoint.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "common/support/safetensors.hpp"
+#include "common/support/session.hpp"
+
+namespace course {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int format_version = 1;
+
+std::string zero_padded(int64_t n, size_t digits) {
+  const std::string text = std::to_string(n);
+  return std::string(digits > text.size() ? digits - text.size() : 0, '0') + text;
+}
+
+std::string hash_of(std::span<const std::byte> bytes) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(XXH3_64bits(bytes.data(), bytes.size())));
+  return text;
+}
+
+void sync_path(const fs::path& path) {
+  const int file = open(path.c_str(), O_RDONLY);
+  require(file >= 0, path.string(), ": cannot be opened to sync it: ", std::strerror(errno));
+  const int failed = fsync(file);
+  close(file);
+  require(failed == 0, path.string(), ": cannot be synced: ", std::strerror(errno));
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  require(out, path.string(), ": cannot be written: ", std::strerror(errno));
+  sync_path(path);
+}
+
+// Writes this rank's pieces and returns what the index says of them.
+json write_pieces(const fs::path& folder, int rank, const std::vector<CheckpointTensor>& tensors, const Backend& backend) {
+  const std::string file = cat("rank-", zero_padded(rank, 4), ".safetensors");
+  json pieces = json::array();
+  std::vector<std::vector<float>> values;
+  std::vector<TensorBytes> stored;
+  for (const auto& tensor : tensors) {
+    if (!tensor.speaks || tensor.part->numel() == 0) continue;
+    values.push_back(backend.to_host(*tensor.part));
+    const std::string key = cat(tensor.name, "@", show(tensor.box));
+    stored.push_back({key, StoredType::F32, tensor.box.size, as_bytes_of(values.back())});
+    pieces.push_back({{"tensor", tensor.name}, {"file", file}, {"key", key}, {"global", tensor.global},
+                      {"offset", tensor.box.offset}, {"size", tensor.box.size}, {"dtype", name_of(tensor.part->dtype())},
+                      {"hash", hash_of(stored.back().bytes)}});
+  }
+  write_safetensors(folder / file, stored);
+  return pieces;
+}
+
+json parse_index(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  require(in, path.string(), ": cannot be read: ", std::strerror(errno));
+  try {
+    json index = json::parse(in);
+    require(index.at("version") == format_version, path.string(), ": version ", index.at("version").dump(), ", this program reads ",
+            format_version);
+    require(index.at("pieces").is_array() && index.at("state").is_object(), path.string(), ": is no checkpoint's index");
+    return index;
+  } catch (const json::exception& error) {
+    fail(cat(path.string(), ": is no checkpoint's index: ", error.what()));
+  }
+}
+
+json read_index(const std::string& folder, Comm& world) {
+  std::string text;
+  together(world, [&] {
+    if (world.rank() == 0) text = parse_index(fs::path(folder) / "index.json").dump();
+  });
+  return json::parse(world.broadcast_text(std::move(text), 0));
+}
+
+struct PieceRef {
+  Box box;
+  Shape global;
+  std::string file, key, hash;
+};
+
+std::map<std::string, std::vector<PieceRef>> pieces_by_tensor(const json& index, const std::string& folder) {
+  std::map<std::string, std::vector<PieceRef>> pieces;
+  try {
+    for (const auto& piece : index.at("pieces")) {
+      PieceRef ref{{piece.at("offset"), piece.at("size")}, piece.at("global"), piece.at("file"), piece.at("key"), piece.at("hash")};
+      const size_t dims = ref.global.size();
+      require(ref.box.offset.size() == dims && ref.box.size.size() == dims, folder, "/index.json: a piece of ",
+              piece.at("tensor").dump(), " has offset, size and global shape of different lengths");
+      require(ref.file.find('/') == std::string::npos, folder, "/index.json: names a file outside its folder: ", ref.file);
+      pieces[piece.at("tensor")].push_back(std::move(ref));
+    }
+  } catch (const json::exception& error) {
+    fail(cat(folder, "/index.json: is no checkpoint's index: ", error.what()));
+  }
+  return pieces;
+}
+
+}  // namespace
+
+std::string save_checkpoint(const std::string& dir, int64_t step, const std::vector<CheckpointTensor>& tensors,
+                            const json& state, Comm& world, Backend& backend) {
+  const std::string name = cat("step-", zero_padded(step, 8));
+  const fs::path complete = fs::path(dir) / name, writing = fs::path(dir) / cat(".", name, ".writing");
+  together(world, [&] {
+    if (world.rank() != 0) return;
+    fs::remove_all(writing);
+    fs::create_directories(writing);
+  });
+  json pieces;
+  together(world, [&] { pieces = write_pieces(writing, world.rank(), tensors, backend); });
+  const auto all = world.all_gather_text(pieces.dump());
+  together(world, [&] {
+    if (world.rank() != 0) return;
+    json index = {{"version", format_version}, {"step", step}, {"ranks", world.size()}, {"state", state},
+                  {"pieces", json::array()}};
+    for (const auto& text : all)
+      for (auto& piece : json::parse(text)) index["pieces"].push_back(std::move(piece));
+    write_text(writing / "index.json", index.dump(1));
+    sync_path(writing);
+    fs::remove_all(complete);
+    fs::rename(writing, complete);
+    sync_path(dir);
+  });
+  return complete.string();
+}
+
+json load_checkpoint(const std::string& folder, const std::vector<CheckpointTensor>& tensors, Comm& world, Backend& backend) {
+  const json index = read_index(folder, world);
+  together(world, [&] {
+    const auto pieces = pieces_by_tensor(index, folder);
+    std::map<std::string, SafetensorsFile> files;
+    for (const auto& tensor : tensors) {
+      const auto found = pieces.find(tensor.name);
+      require(found != pieces.end(), folder, ": has no tensor ", tensor.name);
+      std::vector<float> part(numel(tensor.box.size));
+      int64_t covered = 0;
+      for (const auto& piece : found->second) {
+        require(piece.global == tensor.global, folder, ": ", tensor.name, " has shape ", show(piece.global), " there, ",
+                show(tensor.global), " in this model");
+        const auto both = intersect(piece.box, tensor.box);
+        if (!both) continue;
+        const std::string path = (fs::path(folder) / piece.file).string();
+        const SafetensorsFile& file = files.try_emplace(piece.file, path).first->second;
+        const auto bytes = file.bytes(piece.key);
+        require(file.info(piece.key).shape == piece.box.size, path, ": ", piece.key, " has shape ", show(file.info(piece.key).shape),
+                ", the index says ", show(piece.box.size));
+        require(hash_of(bytes) == piece.hash, path, ": ", piece.key, " is damaged: its hash is ", hash_of(bytes),
+                ", the index says ", piece.hash);
+        copy_shared(piece.box, bytes.data(), tensor.box, part.data(), sizeof(float));
+        covered += numel(both->size);
+      }
+      require(covered == static_cast<int64_t>(part.size()), folder, ": holds ", covered, " of the ", part.size(), " elements ",
+              show(tensor.box), " of ", tensor.name);
+      *tensor.part = backend.from_host(part, tensor.box.size);
+    }
+  });
+  return index.at("state");
+}
+
+json read_checkpoint_state(const std::string& folder, Comm& world) { return read_index(folder, world).at("state"); }
+
+std::optional<std::string> newest_checkpoint(const std::string& dir, Comm& world) {
+  std::string newest;
+  together(world, [&] {
+    if (world.rank() != 0 || !fs::is_directory(dir)) return;
+    for (const auto& entry : fs::directory_iterator(dir)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("step-") && fs::exists(entry.path() / "index.json") && name > fs::path(newest).filename().string())
+        newest = entry.path().string();
+    }
+  });
+  newest = world.broadcast_text(newest, 0);
+  return newest.empty() ? std::nullopt : std::optional(newest);
+}
+
+std::string find_checkpoint(const std::string& path, Comm& world) {
+  std::string folder;
+  together(world, [&] {
+    if (world.rank() != 0) return;
+    require(fs::exists(path), "--resume ", path, ": no such folder");
+    if (fs::exists(fs::path(path) / "index.json")) folder = path;
+  });
+  folder = world.broadcast_text(folder, 0);
+  if (!folder.empty()) return folder;
+  const auto newest = newest_checkpoint(path, world);
+  require_shared(newest, "--resume ", path, ": holds no complete checkpoint (a folder step-NNNNNNNN with an index.json)");
+  return *newest;
+}
+
+}  // namespace course

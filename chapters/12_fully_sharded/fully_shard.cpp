@@ -1,0 +1,107 @@
+#include "chapters/12_fully_sharded/fully_shard.hpp"
+
+#include "common/chunk.hpp"
+
+namespace course {
+
+FsdpUnit::FsdpUnit(const Parameters& parameters, DeviceMesh dp) : dp_(std::move(dp)), counts_(dp_.size(), 0) {
+  for (Parameter* p : parameters) {
+    p->own_part(dp_);
+    const Shape& part = p->box().size;
+    pieces_.push_back({p, part[0], numel(Shape(part.begin() + 1, part.end())), {}});
+  }
+  for (int64_t r = 0; r < dp_.size(); ++r)
+    for (auto& piece : pieces_) {
+      piece.offsets.push_back(total_);
+      const int64_t size = chunk(piece.rows, dp_.size(), r).size * piece.row;
+      counts_[r] += size;
+      total_ += size;
+    }
+}
+
+void FsdpUnit::unshard() {
+  if (pieces_.front().parameter->gathered()) return;
+  Backend& backend = dp_.backend();
+  const int64_t me = dp_.coordinate();
+  Tensor own = backend.empty({counts_[me]}), all = backend.empty({total_});
+  int64_t at = 0;
+  for (const auto& piece : pieces_) {
+    const Tensor& part = piece.parameter->owned();
+    backend.copy_blocks(part, 0, 0, own, at, 0, 1, part.numel());
+    at += part.numel();
+  }
+  dp_.comm().all_gather(own, all, counts_).wait();
+  for (const auto& piece : pieces_) {
+    Tensor whole = backend.empty(piece.parameter->box().size);
+    for (int64_t r = 0; r < dp_.size(); ++r) {
+      const Chunk rows = chunk(piece.rows, dp_.size(), r);
+      backend.copy_blocks(all, piece.offsets[r], 0, whole, rows.offset * piece.row, 0, 1, rows.size * piece.row);
+    }
+    piece.parameter->gather(std::move(whole));
+  }
+}
+
+void FsdpUnit::reshard() {
+  if (held_) return;
+  for (const auto& piece : pieces_) piece.parameter->release();
+}
+
+void FsdpUnit::reduce_gradients() {
+  Backend& backend = dp_.backend();
+  Tensor all = backend.empty({total_}), own = backend.empty({counts_[dp_.coordinate()]});
+  for (const auto& piece : pieces_) {
+    const Tensor whole = piece.parameter->take_gradient();
+    for (int64_t r = 0; r < dp_.size(); ++r) {
+      const Chunk rows = chunk(piece.rows, dp_.size(), r);
+      backend.copy_blocks(whole, rows.offset * piece.row, 0, all, piece.offsets[r], 0, 1, rows.size * piece.row);
+    }
+  }
+  dp_.comm().reduce_scatter(all, own, counts_).wait();
+  int64_t at = 0;
+  for (const auto& piece : pieces_) {
+    Tensor part = backend.empty(piece.parameter->owned_box().size);
+    backend.copy_blocks(own, at, 0, part, 0, 0, 1, part.numel());
+    at += part.numel();
+    piece.parameter->add_owned_gradient(std::move(part));
+  }
+}
+
+void FsdpUnit::hold(bool yes) {
+  held_ = yes;
+  if (yes)
+    unshard();
+  else
+    reshard();
+}
+
+std::shared_ptr<FsdpUnit> fully_shard(Module& module, const DeviceMesh& dp, bool reshard_after_forward) {
+  require_shared(dp.dims() == 1, "fully_shard takes a mesh of one axis, not ", dp.show(), ": pass mesh[\"dp\"]");
+  Parameters mine;
+  for (Parameter* p : parameters_of(module))
+    if (!p->owns_part()) mine.push_back(p);
+  require_shared(!mine.empty(), "fully_shard: every parameter of this ", module.kind(), " belongs to a unit already");
+
+  const auto unit = std::make_shared<FsdpUnit>(mine, dp);
+  Hooks hooks;
+  hooks.before_forward = [unit](DTensor x) {
+    unit->unshard();
+    return x;
+  };
+  hooks.after_forward = [unit, reshard_after_forward, &module](DTensor y) {
+    if (reshard_after_forward || !module.training()) unit->reshard();
+    return y;
+  };
+  hooks.before_backward = [unit](DTensor dy) {
+    unit->unshard();
+    return dy;
+  };
+  hooks.after_backward = [unit](DTensor dx) {
+    unit->reshard();
+    unit->reduce_gradients();
+    return dx;
+  };
+  module.wrap(std::move(hooks));
+  return unit;
+}
+
+}  // namespace course

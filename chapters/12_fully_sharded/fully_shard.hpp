@@ -1,0 +1,57 @@
+// FSDP: each rank of the data-parallel axis owns a part of every parameter, and sees the whole only while it computes with it.
+//
+//                     before forward   after forward   before backward   after backward
+//   a layer           gather           release         gather            release, reduce-scatter gradients
+//   the root          gather           keep            -                 release, reduce-scatter gradients
+//
+// A unit is a module and all parameters below it that no unit before it took; they travel in one packed buffer. The hooks are
+// installed last, so they are outermost: a tensor-parallel style inside sees whole parameters (of its own part).
+// Gradients are summed over the axis, not averaged: the loss is already divided by the tokens of the global batch.
+// Per step and rank: 3(P-1)/P of the bytes of each layer unit (gather twice, reduce once), 2(P-1)/P of a unit that is kept.
+// Zhao et al., "PyTorch FSDP", arXiv:2304.11277; https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "chapters/04_sharded_linear/module.hpp"
+
+namespace course {
+
+// The parameters of one unit and their packed buffer. Gathering and reducing are collective over dp.
+class FsdpUnit {
+ public:
+  FsdpUnit(const Parameters& parameters, DeviceMesh dp);
+
+  // Own parts → whole values, unless they are whole already: pack, all-gather, lay each parameter's rows together.
+  void unshard();
+  // Forgets the whole values, unless hold() keeps them.
+  void reshard();
+  // Whole gradients → my part of their sum over the ranks, added to the owned gradients. A parameter that no backward reached
+  // adds zeros.
+  void reduce_gradients();
+  // Keeps the values whole from now on, for generation; off lets them go.
+  void hold(bool yes);
+  double bytes() const { return 4.0 * static_cast<double>(total_); }  // of the whole unit
+
+ private:
+  // One parameter, [rows, row] elements here; rank r's part of it stands at offsets[r] in the buffer of all ranks.
+  struct Piece {
+    Parameter* parameter;
+    int64_t rows, row;
+    std::vector<int64_t> offsets;
+  };
+
+  DeviceMesh dp_;
+  bool held_ = false;
+  std::vector<Piece> pieces_;
+  Counts counts_;      // elements of each rank's part
+  int64_t total_ = 0;  // and of all
+};
+
+// Makes `module` a unit over the 1-D mesh `dp`. Call it for the layers first, then for the root; after parallelize_module and
+// before the parameters are filled. With reshard_after_forward off the values stay whole from forward to backward, as a root
+// wants them. No communication. Throws SharedError when the mesh is not 1-D or no parameter is left for the unit.
+std::shared_ptr<FsdpUnit> fully_shard(Module& module, const DeviceMesh& dp, bool reshard_after_forward = true);
+
+}  // namespace course

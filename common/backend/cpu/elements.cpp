@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "common/backend/cpu/index.hpp"
+#include "common/backend/cpu/kernels.hpp"
+#include "common/backend/cpu/parallel.hpp"
+
+namespace course::cpu {
+
+void copy_bytes(const void* from, void* to, int64_t bytes) {
+  constexpr int64_t kPiece = 1 << 18;
+#pragma omp parallel for if (bytes > 2 * kPiece)
+  for (int64_t begin = 0; begin < bytes; begin += kPiece)
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, std::min(kPiece, bytes - begin));
+}
+
+void copy_blocks(const char* from, int64_t from_step, char* to, int64_t to_step, int64_t blocks, int64_t block) {
+  if (blocks == 1) return copy_bytes(from, to, block);
+#pragma omp parallel for if (blocks * block > 4 * kWorthThreads)
+  for (int64_t i = 0; i < blocks; ++i) std::memcpy(to + i * to_step, from + i * from_step, block);
+}
+
+void fill(float* x, int64_t n, float value) {
+#pragma omp parallel for simd if (n > kWorthThreads)
+  for (int64_t i = 0; i < n; ++i) x[i] = value;
+}
+
+void add(float* x, const float* y, int64_t n) {
+#pragma omp parallel for simd if (n > kWorthThreads)
+  for (int64_t i = 0; i < n; ++i) x[i] += y[i];
+}
+
+void scale(float* x, int64_t n, float factor) {
+#pragma omp parallel for simd if (n > kWorthThreads)
+  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+
+double squared_norm(const float* x, int64_t n) {
+  std::array<double, kSumBlocks> partial = {};
+  const int64_t block = ceil_div(n, kSumBlocks);
+#pragma omp parallel for if (n > kWorthThreads)
+  for (int64_t b = 0; b < kSumBlocks; ++b) {
+    const int64_t begin = std::min(n, b * block), end = std::min(n, begin + block);
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = begin; i < end; ++i) sum += static_cast<double>(x[i]) * x[i];
+    partial[b] = sum;
+  }
+  double total = 0;
+  for (double sum : partial) total += sum;
+  return total;
+}
+
+void add_bias(float* y, const float* bias, int64_t N, int64_t E) {
+#pragma omp parallel for if (N * E > kWorthThreads)
+  for (int64_t n = 0; n < N; ++n) {
+    float* row = y + at(n, E);
+#pragma omp simd
+    for (int64_t e = 0; e < E; ++e) row[e] += bias[e];
+  }
+}
+
+// Each thread owns columns, so each sum runs over the rows in order.
+void sum_rows(const float* dy, float* dbias, int64_t N, int64_t E) {
+  constexpr int64_t kColumns = 64;
+#pragma omp parallel for if (N * E > kWorthThreads)
+  for (int64_t begin = 0; begin < E; begin += kColumns) {
+    const int64_t columns = std::min(kColumns, E - begin);
+    float sum[kColumns] = {};
+    for (int64_t n = 0; n < N; ++n) {
+      const float* row = dy + at(n, E, begin);
+#pragma omp simd
+      for (int64_t e = 0; e < columns; ++e) sum[e] += row[e];
+    }
+    for (int64_t e = 0; e < columns; ++e) dbias[begin + e] += sum[e];
+  }
+}
+
+}  // namespace course::cpu

@@ -1,0 +1,80 @@
+// One way to fail: a precondition is code, and its message carries the values.
+//
+//   require(x.dim(2) == I, "Linear: X has ", x.dim(2), " features, W has ", I);
+//
+// The words after the condition are joined only when it is false, so a check costs a branch.
+#pragma once
+
+#include <source_location>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace course {
+
+// Joins anything that prints: cat("rank ", 2) is "rank 2".
+template <typename... Parts>
+std::string cat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+// A broken precondition. what() is one line for a person; where() is "file.cpp:12" for whoever mends it.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& what, std::source_location at = std::source_location::current())
+      : std::runtime_error(what), at_(at) {}
+  std::string where() const {
+    const std::string file = at_.file_name();
+    return cat(file.substr(file.find_last_of('/') + 1), ":", at_.line());
+  }
+
+ private:
+  std::source_location at_;
+};
+
+// A fault that every rank sees alike (a missing file read by all, a shape in a config): rank 0 says it, all end in order.
+class SharedError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Wrong words on the command line. Every rank sees it alike; the program ends with exit code 2.
+class UsageError : public SharedError {
+ public:
+  using SharedError::SharedError;
+};
+
+[[noreturn]] inline void fail(const std::string& what, std::source_location at = std::source_location::current()) {
+  throw Error(what, at);
+}
+
+// A condition and the line it stands on.
+struct Condition {
+  bool holds;
+  std::source_location at;
+  template <typename T>
+  Condition(const T& value, std::source_location where = std::source_location::current())  // NOLINT: implicit on purpose
+      : holds(static_cast<bool>(value)), at(where) {}
+};
+
+// Throws Error with the joined parts unless the condition holds.
+template <typename... Parts>
+void require(Condition condition, const Parts&... parts) {
+  if (!condition.holds) throw Error(cat(parts...), condition.at);
+}
+
+// The same for a fault that every rank is known to see.
+template <typename... Parts>
+void require_shared(Condition condition, const Parts&... parts) {
+  if (!condition.holds) throw SharedError(cat(parts...), condition.at);
+}
+
+// The same for flags and their values.
+template <typename... Parts>
+void require_usage(Condition condition, const Parts&... parts) {
+  if (!condition.holds) throw UsageError(cat(parts...), condition.at);
+}
+
+}  // namespace course

@@ -1,0 +1,121 @@
+// A group of ranks and what it can do together. The public functions check and describe; the private ones, which MPI, NCCL
+// or a decorator provides, move the bytes.
+//
+//   comm.all_reduce(dx).wait();
+//
+// Every rank of the group calls the same functions in the same order. Each call starts and returns a Work; what it was
+// given belongs to it until wait() returns. A group of one returns at once. All ranks get the same bits.
+// Volumes are per rank, for a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", JPDC 2009), P = size().
+// Semantics: MPI 4.0 standard, chapter 6.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/tensor.hpp"
+
+namespace course {
+
+enum class Op { Broadcast, AllReduce, AllGather, ReduceScatter, AllToAll, Send, Recv, Barrier };
+enum class Reduce { Sum, Max };
+constexpr Op all_ops[] = {Op::Broadcast, Op::AllReduce, Op::AllGather, Op::ReduceScatter,
+                          Op::AllToAll,  Op::Send,      Op::Recv,      Op::Barrier};
+const char* name_of(Op op);  // "all-reduce"
+
+// Elements in memory, on the host or a device.
+struct Elements {
+  void* data;
+  int64_t count;
+  DType type;
+  Device device;
+};
+
+// A call under way. Destroying it waits, so that memory never goes back while others still read it.
+class Work {
+ public:
+  // `done` polls: true once the call has completed. No function: complete already.
+  Work() = default;
+  explicit Work(std::function<bool()> done) : done_(std::move(done)) {}
+  Work(Work&& other) noexcept : done_(std::exchange(other.done_, nullptr)) {}
+  Work& operator=(Work&& other) noexcept {
+    std::swap(done_, other.done_);
+    return *this;
+  }
+  ~Work();
+
+  bool test();  // lets the call advance; true once it is complete
+  void wait();  // yields the processor between polls, so that ranks that share a core get on
+
+ private:
+  std::function<bool()> done_;
+};
+
+using Counts = std::vector<int64_t>;  // one number of elements a rank
+
+class Comm {
+ public:
+  virtual ~Comm() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const std::string& name() const = 0;  // "world", or the mesh axis: "dp", "tp"
+
+  // Root's elements to all. A ring sends the n bytes once on every rank but the last: (P-1)/P·n a rank on average.
+  [[nodiscard]] Work broadcast(Tensor& x, int root);
+  // x becomes the sum (or maximum) over ranks, in place. 2(P-1)/P·n bytes.
+  [[nodiscard]] Work all_reduce(Tensor& x, Reduce op = Reduce::Sum);
+  // Joins shards in rank order. counts[r] elements come from rank r, Σ counts = whole.numel(). (P-1)/P·n bytes of `whole`.
+  [[nodiscard]] Work all_gather(const Tensor& shard, Tensor& whole, const Counts& counts);
+  // The inverse: sums `whole` over ranks, rank r keeps its counts[r] elements. (P-1)/P·n bytes of `whole`.
+  [[nodiscard]] Work reduce_scatter(const Tensor& whole, Tensor& shard, const Counts& counts);
+  // Rank r gets send_counts[r] of my elements, in rank order, and I get receive_counts[r] of its. All but my own are sent.
+  [[nodiscard]] Work all_to_all(const Tensor& send, const Counts& send_counts, Tensor& receive, const Counts& receive_counts);
+  [[nodiscard]] Work send(const Tensor& x, int to);
+  [[nodiscard]] Work recv(Tensor& x, int from);
+  [[nodiscard]] Work barrier();
+
+  // The same for values of the host: losses, norms, counts, texts.
+  template <typename T>
+  [[nodiscard]] Work all_reduce(std::span<T> x, Reduce op = Reduce::Sum) {
+    return start_all_reduce(host(x), op);
+  }
+  template <typename T>
+  [[nodiscard]] Work broadcast(std::span<T> x, int root) {
+    return start_broadcast(host(x), root);
+  }
+  template <typename T>
+  [[nodiscard]] Work all_gather(std::span<const T> shard, std::span<T> whole, const Counts& counts) {
+    return checked_all_gather(host(shard), host(whole), counts);
+  }
+  double sum(double x);  // over the ranks, waited for
+  double max(double x);
+  std::string broadcast_text(std::string text, int root);       // root's text, of any length
+  std::vector<std::string> all_gather_text(const std::string& text);  // every rank's, in rank order
+
+  // Ranks of one color form a group, ordered by key, then rank. Collective.
+  virtual std::unique_ptr<Comm> split(int color, int key, const std::string& name) = 0;
+
+  // What a decorator calls on the Comm it wraps, and a transport implements. Arguments are as checked above.
+  virtual Work start_broadcast(Elements x, int root) = 0;
+  virtual Work start_all_reduce(Elements x, Reduce op) = 0;
+  virtual Work start_all_gather(Elements shard, Elements whole, const Counts& counts) = 0;
+  virtual Work start_reduce_scatter(Elements whole, Elements shard, const Counts& counts) = 0;
+  virtual Work start_all_to_all(Elements send, const Counts& send_counts, Elements receive, const Counts& receive_counts) = 0;
+  virtual Work start_send(Elements x, int to) = 0;
+  virtual Work start_recv(Elements x, int from) = 0;
+  virtual Work start_barrier() = 0;
+
+ private:
+  template <typename T>
+  static Elements host(std::span<T> x) {
+    using Value = std::remove_const_t<T>;
+    return {const_cast<Value*>(x.data()), static_cast<int64_t>(x.size()), dtype_of<Value>(), Device::Cpu};
+  }
+  void check_counts(const char* what, const Counts& counts, int64_t whole, int64_t shard) const;
+  Work checked_all_gather(Elements shard, Elements whole, const Counts& counts);
+};
+
+}  // namespace course

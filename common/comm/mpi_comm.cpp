@@ -1,0 +1,179 @@
+#include "common/comm/mpi_comm.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+namespace course {
+
+void check(int mpi_code, const char* call, std::source_location at) {
+  if (mpi_code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(mpi_code, text, &length);
+  std::string said(text, length);
+  for (char& c : said)
+    if (c == '\n') c = ' ';
+  throw Error(cat(call, ": ", said), at);
+}
+
+namespace {
+
+MPI_Datatype mpi_type(DType type) {
+  switch (type) {
+    case DType::F32: return MPI_FLOAT;
+    case DType::I32: return MPI_INT32_T;
+    case DType::I64: return MPI_INT64_T;
+    case DType::F64: return MPI_DOUBLE;
+    case DType::U8: return MPI_UINT8_T;
+    case DType::BF16: break;
+  }
+  fail(cat("MPI cannot add or compare ", name_of(type)));
+}
+
+// Types that only travel need no arithmetic.
+MPI_Datatype moved_type(DType type) { return type == DType::BF16 ? MPI_UINT16_T : mpi_type(type); }
+
+int to_int(int64_t n, const char* what) {
+  require(n >= 0 && n <= std::numeric_limits<int>::max(), what, ": ", n,
+          " elements in one MPI call; its counts end at 2^31-1, send smaller pieces");
+  return static_cast<int>(n);
+}
+
+// MPI's int counts and displacements of an uneven collective.
+struct Parts {
+  std::vector<int> counts, begins;
+  Parts(const Counts& from, const char* what) {
+    int64_t at = 0;
+    for (int64_t n : from) {
+      counts.push_back(to_int(n, what));
+      begins.push_back(to_int(at, what));
+      at += n;
+    }
+  }
+};
+
+class MpiComm : public Comm {
+ public:
+  MpiComm(MPI_Comm own, std::string name, std::shared_ptr<const double> timeout)
+      : comm_(own), name_(std::move(name)), timeout_(std::move(timeout)) {
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
+  }
+  ~MpiComm() override {
+    // Freeing is collective: while an exception unwinds the others will not come.
+    if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  const std::string& name() const override { return name_; }
+
+  std::unique_ptr<Comm> split(int color, int key, const std::string& name) override {
+    MPI_Comm part;
+    check(MPI_Comm_split(comm_, color, key, &part), "MPI_Comm_split");
+    return std::make_unique<MpiComm>(part, name, timeout_);
+  }
+
+  Work start_broadcast(Elements x, int root) override {
+    if (size_ == 1) return {};
+    MPI_Request r;
+    check(MPI_Ibcast(x.data, to_int(x.count, "broadcast"), moved_type(x.type), root, comm_, &r), "MPI_Ibcast");
+    return pending(r, Op::Broadcast);
+  }
+
+  Work start_all_reduce(Elements x, Reduce op) override {
+    if (size_ == 1) return {};
+    MPI_Request r;
+    check(MPI_Iallreduce(MPI_IN_PLACE, x.data, to_int(x.count, "all-reduce"), mpi_type(x.type),
+                         op == Reduce::Sum ? MPI_SUM : MPI_MAX, comm_, &r),
+          "MPI_Iallreduce");
+    return pending(r, Op::AllReduce);
+  }
+
+  Work start_all_gather(Elements shard, Elements whole, const Counts& counts) override {
+    if (size_ == 1) return copied(shard, whole);
+    auto parts = std::make_shared<Parts>(counts, "all-gather");
+    MPI_Request r;
+    check(MPI_Iallgatherv(shard.data, parts->counts[rank_], moved_type(shard.type), whole.data, parts->counts.data(),
+                          parts->begins.data(), moved_type(whole.type), comm_, &r),
+          "MPI_Iallgatherv");
+    return pending(r, Op::AllGather, parts);
+  }
+
+  Work start_reduce_scatter(Elements whole, Elements shard, const Counts& counts) override {
+    if (size_ == 1) return copied(whole, shard);
+    auto parts = std::make_shared<Parts>(counts, "reduce-scatter");
+    MPI_Request r;
+    check(MPI_Ireduce_scatter(whole.data, shard.data, parts->counts.data(), mpi_type(whole.type), MPI_SUM, comm_, &r),
+          "MPI_Ireduce_scatter");
+    return pending(r, Op::ReduceScatter, parts);
+  }
+
+  Work start_all_to_all(Elements send, const Counts& send_counts, Elements receive, const Counts& receive_counts) override {
+    if (size_ == 1) return copied(send, receive);
+    auto out = std::make_shared<std::pair<Parts, Parts>>(Parts(send_counts, "all-to-all"), Parts(receive_counts, "all-to-all"));
+    MPI_Request r;
+    check(MPI_Ialltoallv(send.data, out->first.counts.data(), out->first.begins.data(), moved_type(send.type), receive.data,
+                         out->second.counts.data(), out->second.begins.data(), moved_type(receive.type), comm_, &r),
+          "MPI_Ialltoallv");
+    return pending(r, Op::AllToAll, out);
+  }
+
+  Work start_send(Elements x, int to) override {
+    MPI_Request r;
+    check(MPI_Isend(x.data, to_int(x.count, "send"), moved_type(x.type), to, 0, comm_, &r), "MPI_Isend");
+    return pending(r, Op::Send);
+  }
+
+  Work start_recv(Elements x, int from) override {
+    MPI_Request r;
+    check(MPI_Irecv(x.data, to_int(x.count, "recv"), moved_type(x.type), from, 0, comm_, &r), "MPI_Irecv");
+    return pending(r, Op::Recv);
+  }
+
+  Work start_barrier() override {
+    if (size_ == 1) return {};
+    MPI_Request r;
+    check(MPI_Ibarrier(comm_, &r), "MPI_Ibarrier");
+    return pending(r, Op::Barrier);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // `keep` lives as long as MPI may read it.
+  Work pending(MPI_Request request, Op op, std::shared_ptr<void> keep = nullptr) {
+    return Work([this, request, op, keep, since = Clock::now()]() mutable {
+      int done = 0;
+      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), name_of(op));
+      if (!done && *timeout_ > 0) {
+        const double waited = std::chrono::duration<double>(Clock::now() - since).count();
+        require(waited < *timeout_, "waited ", *timeout_, " s for ", name_of(op), " on ", name_, " (rank ", rank_, " of ", size_,
+                "): another rank did not come; --timeout sets the limit");
+      }
+      return done != 0;
+    });
+  }
+
+  static Work copied(Elements from, Elements to) {
+    if (to.count > 0 && from.data != to.data) std::memcpy(to.data, from.data, to.count * size_of(to.type));
+    return {};
+  }
+
+  MPI_Comm comm_;
+  std::string name_;
+  std::shared_ptr<const double> timeout_;
+  int rank_ = 0, size_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<Comm> make_mpi_comm(MPI_Comm group, const std::string& name, std::shared_ptr<const double> timeout) {
+  MPI_Comm own;
+  check(MPI_Comm_dup(group, &own), "MPI_Comm_dup");
+  return std::make_unique<MpiComm>(own, name, std::move(timeout));
+}
+
+}  // namespace course

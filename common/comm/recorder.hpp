@@ -1,0 +1,78 @@
+// A Comm that writes down what passes: calls, bytes a ring would send, and seconds, by collective and axis.
+//
+//   Traffic traffic;
+//   Recorder world(session.world(), traffic);
+//   DeviceMesh mesh(world, {{"tp", 2}});          // its groups are recorded too, under the axis' name
+//   mlp.forward(x);
+//   traffic.count(Op::AllReduce, "tp");           // 1
+//
+// Small values of the host (doubles, 64-bit integers, bytes: losses, norms, texts) are counted apart, under "host".
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/comm/comm.hpp"
+
+namespace course {
+
+struct Sent {
+  int64_t calls = 0;
+  double bytes = 0;    // that this rank sends at the ring volume: 2(P-1)/P·n for an all-reduce, and so on
+  double seconds = 0;  // from the start of each call to the end of its wait
+  Sent& operator+=(const Sent& more);
+};
+
+// The bytes one rank sends on a ring of `ranks` for a collective whose whole is n bytes.
+double ring_bytes(Op op, double n, int ranks);
+
+class Traffic {
+ public:
+  void add(Op op, const std::string& axis, const Sent& sent) { sent_[{axis, op}] += sent; }
+  void clear() { sent_.clear(); }
+  // Of one kind on one axis; an empty axis means all but "host".
+  Sent of(Op op, const std::string& axis = "") const;
+  int64_t count(Op op, const std::string& axis = "") const { return of(op, axis).calls; }
+  double bytes(Op op, const std::string& axis = "") const { return of(op, axis).bytes; }
+  // Everything on one axis, or on all.
+  Sent total(const std::string& axis = "") const;
+  const std::map<std::pair<std::string, Op>, Sent>& all() const { return sent_; }
+
+ private:
+  std::map<std::pair<std::string, Op>, Sent> sent_;
+};
+
+// Around a Comm of someone else's; both it and the Traffic must outlive the Recorder. split() gives a Recorder around
+// the part.
+class Recorder : public Comm {
+ public:
+  Recorder(Comm& inner, Traffic& traffic) : inner_(&inner), traffic_(&traffic) {}
+  Recorder(std::unique_ptr<Comm> inner, Traffic& traffic) : owned_(std::move(inner)), inner_(owned_.get()), traffic_(&traffic) {}
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  const std::string& name() const override { return inner_->name(); }
+  std::unique_ptr<Comm> split(int color, int key, const std::string& name) override {
+    return std::make_unique<Recorder>(inner_->split(color, key, name), *traffic_);
+  }
+
+  Work start_broadcast(Elements x, int root) override;
+  Work start_all_reduce(Elements x, Reduce op) override;
+  Work start_all_gather(Elements shard, Elements whole, const Counts& counts) override;
+  Work start_reduce_scatter(Elements whole, Elements shard, const Counts& counts) override;
+  Work start_all_to_all(Elements send, const Counts& send_counts, Elements receive, const Counts& receive_counts) override;
+  Work start_send(Elements x, int to) override;
+  Work start_recv(Elements x, int from) override;
+  Work start_barrier() override;
+
+ private:
+  Work record(Op op, Elements whole, double bytes, const std::function<Work()>& start);
+
+  std::unique_ptr<Comm> owned_;
+  Comm* inner_;
+  Traffic* traffic_;
+};
+
+}  // namespace course

@@ -1,0 +1,102 @@
+#include "common/support/cli.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <iostream>
+
+#include "common/check.hpp"
+#include "common/support/session.hpp"
+
+namespace course {
+
+struct Cli::Impl {
+  explicit Impl(const std::string& what) : app(what) {}
+  CLI::App app;
+  SessionOptions session;
+};
+
+namespace {
+
+CLI::Option& option(void* from) { return *static_cast<CLI::Option*>(from); }
+
+CLI::Validator number_rule(const std::string& rule, bool (*holds)(double)) {
+  return CLI::Validator(
+      [rule, holds](const std::string& text) {
+        double value = 0;
+        if (!CLI::detail::lexical_cast(text, value)) return cat("'", text, "' is not a number");
+        return std::isfinite(value) && holds(value) ? std::string() : cat("must be ", rule, ", not ", text);
+      },
+      "");
+}
+
+}  // namespace
+
+Cli::Flag& Cli::Flag::positive() {
+  option(option_).check(number_rule("above 0", [](double x) { return x > 0; }));
+  return *this;
+}
+
+Cli::Flag& Cli::Flag::not_negative() {
+  option(option_).check(number_rule("0 or more", [](double x) { return x >= 0; }));
+  return *this;
+}
+
+Cli::Flag& Cli::Flag::one_of(const std::vector<std::string>& choices) {
+  option(option_).check(CLI::Validator(
+      [choices](const std::string& text) {
+        std::string all;
+        for (const auto& choice : choices) {
+          if (choice == text) return std::string();
+          all += (all.empty() ? "" : ", ") + choice;
+        }
+        return cat("'", text, "' is none of: ", all);
+      },
+      ""));
+  return *this;
+}
+
+Cli::Cli(const std::string& program, const std::string& what) : impl_(std::make_unique<Impl>(what)) {
+  impl_->app.name(program);
+  impl_->app.get_formatter()->column_width(34);
+  add("--device", impl_->session.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
+  add("--threads", impl_->session.threads, "threads a rank; 0: the node's cores over its ranks").not_negative();
+  add("--timeout", impl_->session.timeout, "seconds after which a wait counts as a hang; 0: never").not_negative();
+}
+
+Cli::~Cli() = default;
+
+Cli::Flag Cli::add(const std::string& flag, int64_t& value, const std::string& help) {
+  return Flag(impl_->app.add_option(flag, value, help)->capture_default_str());
+}
+
+Cli::Flag Cli::add(const std::string& flag, double& value, const std::string& help) {
+  return Flag(impl_->app.add_option(flag, value, help)->capture_default_str());
+}
+
+Cli::Flag Cli::add(const std::string& flag, std::string& value, const std::string& help) {
+  return Flag(impl_->app.add_option(flag, value, help)->capture_default_str());
+}
+
+Cli::Flag Cli::add(const std::string& flag, std::vector<std::string>& values, const std::string& help) {
+  return Flag(impl_->app.add_option(flag, values, help));
+}
+
+void Cli::add(const std::string& flag, bool& value, const std::string& help) {
+  impl_->app.add_flag(flag, value, help);
+}
+
+bool Cli::given(const std::string& flag) const { return impl_->app.get_option(flag)->count() > 0; }
+
+void Cli::parse(Session& session) {
+  try {
+    impl_->app.parse(session.argc(), session.argv());
+  } catch (const CLI::CallForHelp&) {
+    if (session.rank() == 0) std::cout << impl_->app.help();
+    throw EarlyExit{0};
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(cat(error.what(), " (", impl_->app.get_name(), " --help lists the flags)"));
+  }
+  session.set_up(impl_->session);
+}
+
+}  // namespace course

@@ -1,0 +1,48 @@
+#include <cmath>
+
+#include "tests/common/backend/twin.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace course;
+using namespace course::test;
+
+TEST_CASE("rms_norm: forward, backward against finite differences") {
+  Backend& be = backend();
+  for (const Shape& shape : {Shape{3, 5}, Shape{2, 3, 17}, Shape{1, 1}, Shape{37, 8}, Shape{0, 4}, Shape{3, 0}, Shape{70, 9}}) {
+    CAPTURE(show(shape));
+    const int64_t E = shape.back(), N = E ? numel(shape) / E : shape[0];
+    const double eps = 0.01;
+    const Tensor x = random("x", shape, 2), weight = random("weight", {E}), dy = random("dy", shape);
+    Tensor y = be.empty(shape), rstd = be.empty({N}), dx = be.empty(shape), dweight = random("dweight", {E});
+    const Values xs = values_of(x), ws = values_of(weight), ds = values_of(dy), before = values_of(dweight);
+    be.rms_norm(x, weight, eps, y, rstd);
+    if (E) CHECK(far(y, twin::rms_norm(xs, ws, eps, E)) == "");
+    be.rms_norm_backward(dy, x, weight, rstd, dx, dweight);
+    CHECK(far(dx, slope([&](const Values& v) { return dot(ds, twin::rms_norm(v, ws, eps, E)); }, xs), 1e-5) == "");
+    Values slopes = slope([&](const Values& v) { return dot(ds, twin::rms_norm(xs, v, eps, E)); }, ws);
+    for (int64_t e = 0; e < E; ++e) slopes[e] += before[e];  // dweight adds
+    CHECK(far(dweight, slopes, 1e-5) == "");
+  }
+}
+
+TEST_CASE("rms_norm: a row of zeros gives zeros") {
+  Backend& be = backend();
+  const Tensor x = be.zeros({2, 6}), weight = random("weight", {6}), dy = random("dy", {2, 6});
+  Tensor y = be.empty({2, 6}), rstd = be.empty({2}), dx = be.empty({2, 6}), dweight = be.zeros({6});
+  be.rms_norm(x, weight, 1e-5f, y, rstd);
+  be.rms_norm_backward(dy, x, weight, rstd, dx, dweight);
+  CHECK(far(y, Values(12)) == "");
+  CHECK(far(dweight, Values(6)) == "");
+  for (double v : values_of(dx)) CHECK(std::isfinite(v));
+}
+
+// Case B01 of tests/cases: the weight gradients of both halves of the sequence, and their sum.
+TEST_CASE("rms_norm: the weight gradient of case B01") {
+  Backend& be = backend();
+  const std::vector<float> x = {1, 2, 3, 4, 2, 0, 0, 2, 0, 1, 0, -1, 4, 3, 2, 1}, dy = {1, 1, 1, 1, 1, 0, 0, 0, 0, 2, 0, 0, 1, -1, 1, -1};
+  const Tensor X = be.from_host(x, {4, 4}), dY = be.from_host(dy, {4, 4}), w = be.full({4}, 1);
+  Tensor Y = be.empty({4, 4}), rstd = be.empty({4}), dX = be.empty({4, 4}), dW = be.zeros({4});
+  be.rms_norm(X, w, 1e-5f, Y, rstd);
+  be.rms_norm_backward(dY, X, w, rstd, dX, dW);
+  CHECK(far(dW, {3.239951, 2.463251, 1.825741, 1.095444}, 1e-6) == "");
+}

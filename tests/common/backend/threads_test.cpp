@@ -1,0 +1,110 @@
+// Equal inputs give equal bits, with one thread or two.
+#include <omp.h>
+
+#include "common/backend/cpu/cpu_backend.hpp"
+#include "tests/common/backend/twin.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace course;
+using namespace course::test;
+
+namespace {
+
+class Threads {
+ public:
+  explicit Threads(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  ~Threads() { omp_set_num_threads(before_); }
+
+ private:
+  int before_;
+};
+
+// The outputs of every kernel that splits work over threads, on sizes worth a split.
+std::vector<Tensor> outputs(Backend& be, int threads) {
+  const Threads set(threads);
+  auto input = [&](const char* name, Shape shape) {
+    const Rng rng(9, name);
+    std::vector<float> values(numel(shape));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = rng.uniform(i) - 0.4;
+    return be.from_host(values, std::move(shape));
+  };
+  std::vector<Tensor> out;
+  {
+    const Tensor x = input("x", {601, 130}), dy = input("dy", {601, 130}), w = input("w", {130});
+    Tensor y = be.empty(x.shape()), rstd = be.empty({601}), dx = be.empty(x.shape()), dw = be.zeros({130}), db = be.zeros({130});
+    be.rms_norm(x, w, 1e-5f, y, rstd);
+    be.rms_norm_backward(dy, x, w, rstd, dx, dw);
+    be.sum_rows(dy, db);
+    const Tensor norm = be.full({1}, static_cast<float>(be.squared_norm(x)));
+    out.push_back(be.clone(norm));
+    for (Tensor* t : {&y, &rstd, &dx, &dw, &db}) out.push_back(std::move(*t));
+  }
+  {
+    const Ints ids = random_ints("ids", 601, 0, 50);
+    Tensor table = be.zeros({40, 130});
+    be.embedding_backward(be.from_host(ids, {601}), input("dy", {601, 130}), 5, table);
+    out.push_back(std::move(table));
+  }
+  {
+    const Tensor q = input("q", {3, 150, 4, 16}), k = input("k", {3, 160, 2, 16}), v = input("v", {3, 160, 2, 16});
+    Tensor y = be.empty(q.shape()), lse = be.empty({3, 4, 150}), dq = be.empty(q.shape()), dk = be.empty(k.shape()), dv = be.empty(v.shape());
+    be.attention(q, k, v, nullptr, y, lse);
+    be.attention_backward(q, q, k, v, nullptr, y, lse, dq, dk, dv);
+    for (Tensor* t : {&y, &lse, &dq, &dk, &dv}) out.push_back(std::move(*t));
+  }
+  {
+    const Tensor x = input("x", {70000}), dy = input("dy", {70000});
+    Tensor y = be.empty({70000}), dx = be.empty({70000}), du = be.empty({70000});
+    be.silu_mul(x, dy, y);
+    be.silu_mul_backward(dy, x, y, dx, du);
+    for (Tensor* t : {&y, &dx, &du}) out.push_back(std::move(*t));
+  }
+  {
+    Tensor logits = input("logits", {130, 300}), max = be.empty({130}), sum = be.empty({130});
+    be.row_max(logits, max);
+    be.row_sum_exp(logits, max, sum);
+    be.cross_entropy_backward(logits, max, sum, be.from_host(random_ints("targets", 130, 0, 300), {130}), 0, 7, 0.1f);
+    for (Tensor* t : {&logits, &max, &sum}) out.push_back(std::move(*t));
+  }
+  for (const bool transposed : {false, true}) {
+    const Tensor a = input("a", {301, 301}), b = input("b", {301, 301});
+    Tensor c = be.empty({301, 301});
+    be.matmul(a, transposed, b, !transposed, c);
+    out.push_back(std::move(c));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("threads: one or two give the same bits, and so does a second time") {
+  const int before = omp_get_max_threads();
+  CpuBackend be(before);
+  const std::vector<Tensor> one = outputs(be, 1), two = outputs(be, 2), again = outputs(be, 2);
+  for (size_t i = 0; i < one.size(); ++i) {
+    CAPTURE(i, show(one[i].shape()));
+    CHECK(differs(be.to_host(two[i]), be.to_host(one[i]), one[i].shape()) == "");
+    CHECK(differs(be.to_host(again[i]), be.to_host(two[i]), one[i].shape()) == "");
+  }
+}
+
+TEST_CASE("threads: the backend takes at least one, and a repeated step asks the system for nothing") {
+  CHECK_THROWS_WITH(CpuBackend(0), Catch::Contains("0 threads"));
+  CpuBackend be(omp_get_max_threads());
+  outputs(be, 2);
+  const int64_t taken = be.memory_use().from_system;
+  outputs(be, 2);
+  CHECK(be.memory_use().from_system == taken);
+  CHECK(be.memory_use().now == 0);
+}
+
+TEST_CASE("cpu backend: kernels refuse a type they do not take, and name it") {
+  CpuBackend be(omp_get_max_threads());
+  Tensor half = be.empty({2, 3}, DType::BF16), f = be.zeros({2, 3});
+  CHECK_THROWS_WITH(be.fill(half, 1), Catch::Contains("bf16"));
+  CHECK_THROWS_WITH(be.add(f, half), Catch::Contains("bf16"));
+  CHECK_THROWS_WITH(be.gelu(half, Gelu::Tanh, f), Catch::Contains("bf16"));
+  CHECK_THROWS_WITH(be.copy(half, f), Catch::Contains("bf16") && Catch::Contains("f32"));
+  CHECK_THROWS_WITH(be.embedding(f, f, 0, f), Catch::Contains("[2,3]"));
+  CHECK_THROWS_WITH(be.add(f, be.zeros({3, 2})), Catch::Contains("[3,2]"));
+}
