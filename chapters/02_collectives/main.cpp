@@ -11,7 +11,14 @@
 namespace course {
 namespace {
 
-std::string microseconds(double seconds) { return cat(std::setprecision(3), seconds * 1e6); }
+// In microseconds: "4.57", "38.2", "1,470".
+std::string microseconds(double seconds) {
+  const double us = seconds * 1e6;
+  if (us >= 99.95) return group_digits(std::llround(us));
+  return cat(std::fixed, std::setprecision(us < 9.995 ? 2 : 1), us);
+}
+
+std::string nanoseconds(double seconds) { return cat(std::setprecision(3), seconds * 1e9); }
 
 // Two all-reduces made of sends and receives: equal to MPI's, bit by bit, and what they really send.
 void by_hand(Session& session, Recorder& comm, Traffic& traffic, SentTable& sent, int64_t count) {
@@ -67,8 +74,8 @@ void sweep(Session& session, int64_t largest) {
   const AlphaBeta sending = fit(exchanges);
   const Machine machine{sending.alpha, sending.beta, fit(additions).beta};
   session.out() << "fitted here: a message takes α = " << microseconds(machine.alpha)
-                << " µs, a byte sent β = " << cat(std::setprecision(3), machine.beta * 1e9)
-                << " ns, a byte added γ = " << cat(std::setprecision(3), machine.gamma * 1e9) << " ns\n\n";
+                << " µs, a byte sent β = " << nanoseconds(machine.beta)
+                << " ns, a byte added γ = " << nanoseconds(machine.gamma) << " ns\n\n";
 
   Table table({"bytes", "|", "ring, µs: predicted", "measured", "|", "doubling: predicted", "measured", "|",
                "MPI's: predicted", "measured"});

@@ -21,6 +21,7 @@ DTensor Embedding::run_forward(DTensor ids) {
 
 DTensor Embedding::run_backward(DTensor dy) {
   const DTensor ids = std::exchange(ids_, {});
+  require(ids.defined(), weight.name(), ": backward without a forward");
   backend().embedding_backward(ids.local(), dy.local(), weight.box().offset[0], weight.gradient());
   return backend().empty({0});
 }

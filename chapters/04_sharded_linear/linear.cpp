@@ -23,6 +23,7 @@ DTensor Linear::run_forward(DTensor x) {
 
 DTensor Linear::run_backward(DTensor dy) {
   const DTensor x = std::exchange(x_, {});
+  require(x.defined(), weight.name(), ": backward without a forward");
   const Tensor &in = x.local(), &dout = dy.local();
   backend().matmul(dout, true, in, false, weight.gradient(), true);
   if (bias) backend().sum_rows(dout, bias->gradient());

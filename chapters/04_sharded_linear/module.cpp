@@ -56,7 +56,8 @@ Parameters parameters_of(Module& root) {
     for (const auto& parameter : module->own_parameters()) {
       const std::string& name = parameter->name();
       const std::string leaf = name.substr(name.find_last_of('.') + 1);
-      parameter->rename(path.empty() ? leaf : path + "." + leaf);
+      const std::string named = path.empty() ? leaf : path + "." + leaf;
+      if (!name.ends_with("." + named)) parameter->rename(named);
       all.push_back(parameter.get());
     }
   return all;

@@ -78,7 +78,8 @@ struct NamedModule {
 
 // The root first, then its children depth first, in the order they were added.
 std::vector<NamedModule> named_modules(Module& root);
-// All parameters, in the same order, each renamed to its path: "layers.0.mlp.up_proj.weight".
+// All parameters, in the same order, each renamed to its path: "layers.0.mlp.up_proj.weight". One that a root further up has
+// named keeps that longer name, so that asking a part of a model takes no name away from the whole.
 Parameters parameters_of(Module& root);
 
 // Fills every parameter with its initial values.

@@ -17,7 +17,28 @@ WholeShape last_dim(int64_t size) {
   };
 }
 
+// A Linear knows the size of the dim that it multiplies; a cut of another dim is taken to be even.
+WholeShape features_of(const Linear& linear, const Placement& given, const DeviceMesh& tp) {
+  return [features = linear.weight.global()[1], given, ranks = tp.size()](Shape shape) {
+    const Placement placed = from_front(given, static_cast<int64_t>(shape.size()));
+    if (const Shard* s = as_shard(placed)) shape[s->dim] = s->dim + 1 == std::ssize(shape) ? features : shape[s->dim] * ranks;
+    return shape;
+  };
+}
+
 Shape as_it_is(Shape shape) { return shape; }
+
+// x, if its layout is on the mesh that the style cuts over: on another, its placement would mean other ranks.
+DTensor on_mesh(const DeviceMesh& tp, DTensor x) {
+  require_shared(x.layout().mesh == tp, "a tensor of ", show(x.layout()), " came to a style on ", tp.show());
+  return x;
+}
+
+void require_blocks(const Parameter& weight, int64_t dim, int64_t block) {
+  const int64_t size = weight.global()[dim];
+  require_shared(block > 0 && size % block == 0, weight.name(), ' ', show(weight.global()), " cannot be cut in dim ", dim,
+                 " between blocks of ", block);
+}
 
 [[noreturn]] void refuse(const char* style, const Module& module) {
   throw SharedError(cat(style, " takes a Linear or an Embedding, not a ", module.kind()));
@@ -27,8 +48,9 @@ Shape as_it_is(Shape shape) { return shape; }
 
 void ParallelStyle::apply(Module& module, const DeviceMesh& tp) const {
   require_shared(tp.dims() == 1, show(), " takes a mesh of one axis, not ", tp.show(), ": pass mesh[\"tp\"]");
-  module.set_style(show());
+  require_shared(!module.styled(), "a ", module.kind(), " is styled twice: ", module.style(), ", then ", show());
   cut(module, tp);
+  module.set_style(show());
 }
 
 Hooks convert_input(const DeviceMesh& tp, const Placement& given, const Placement& wanted, const Placement& gradient,
@@ -41,7 +63,7 @@ Hooks convert_input(const DeviceMesh& tp, const Placement& given, const Placemen
   Hooks hooks;
   hooks.before_forward = [=](DTensor x) {
     const bool plain = !x.has_layout();
-    if (plain) x = DTensor::from_local(x, tp, {given}, whole_of(whole, x));
+    x = plain ? DTensor::from_local(x, tp, {given}, whole_of(whole, x)) : on_mesh(tp, std::move(x));
     const Layout outside = x.layout();
     x = x.redistribute({wanted});
     *seen = Seen{plain, outside, x.layout()};
@@ -62,7 +84,7 @@ Hooks convert_output(const DeviceMesh& tp, const Placement& produced, const Plac
   auto outside = std::make_shared<std::optional<Layout>>();
   Hooks hooks;
   hooks.after_forward = [=](DTensor y) {
-    if (!y.has_layout()) y = DTensor::from_local(y, tp, {produced}, whole_of(whole, y));
+    y = y.has_layout() ? on_mesh(tp, std::move(y)) : DTensor::from_local(y, tp, {produced}, whole_of(whole, y));
     y = y.redistribute({wanted});
     *outside = y.layout();
     return to_local ? y.to_local() : y;
@@ -70,7 +92,7 @@ Hooks convert_output(const DeviceMesh& tp, const Placement& produced, const Plac
   hooks.before_backward = [=](DTensor dy) {
     require(outside->has_value(), "backward without a forward");
     const Layout at = *std::exchange(*outside, std::nullopt);
-    if (!dy.has_layout()) dy = DTensor::from_local(dy, tp, at.placements, at.global);
+    dy = dy.has_layout() ? on_mesh(tp, std::move(dy)) : DTensor::from_local(dy, tp, {gradient_of(at.placements[0])}, at.global);
     return dy.redistribute({gradient_of(produced)});
   };
   return hooks;
@@ -83,11 +105,13 @@ std::string ColwiseParallel::show() const {
 void ColwiseParallel::cut(Module& module, const DeviceMesh& tp) const {
   const Placement columns = Shard(-1, block_);
   if (auto* linear = dynamic_cast<Linear*>(&module)) {
+    require_blocks(linear->weight, 0, block_);
     linear->weight.place(tp, Shard(0, block_), Shard(0, block_));
     if (linear->bias) linear->bias->place(tp, Shard(0, block_), Shard(0, block_));
-    module.wrap(convert_input(tp, input_, Replicate(), Partial(), false));
+    module.wrap(convert_input(tp, input_, Replicate(), Partial(), false, features_of(*linear, input_, tp)));
     module.wrap(convert_output(tp, columns, output_.value_or(columns), use_local_output_, last_dim(linear->weight.global()[0])));
   } else if (auto* embedding = dynamic_cast<Embedding*>(&module)) {
+    require_blocks(embedding->weight, 1, block_);
     embedding->weight.place(tp, Shard(1, block_), Shard(1, block_));
     module.wrap({convert_input(tp, input_, Replicate(), Replicate(), false).before_forward, nullptr, nullptr, nullptr});
     module.wrap(convert_output(tp, columns, output_.value_or(columns), use_local_output_, last_dim(embedding->weight.global()[1])));
@@ -103,16 +127,17 @@ std::string RowwiseParallel::show() const {
 void RowwiseParallel::cut(Module& module, const DeviceMesh& tp) const {
   const Placement rows = Shard(-1, block_);
   if (auto* linear = dynamic_cast<Linear*>(&module)) {
+    require_blocks(linear->weight, 1, block_);
     linear->weight.place(tp, Shard(1, block_), Shard(1, block_));
     if (linear->bias) linear->bias->place(tp, Replicate(), Replicate());
     linear->add_bias_here(tp.coordinate() == 0);
     const Placement given = input_.value_or(rows);
-    module.wrap(convert_input(tp, given, rows, rows, false,
-                              given == rows ? last_dim(linear->weight.global()[1]) : WholeShape()));
+    module.wrap(convert_input(tp, given, rows, rows, false, features_of(*linear, given, tp)));
     module.wrap(convert_output(tp, Partial(), output_, use_local_output_, as_it_is));
   } else if (auto* embedding = dynamic_cast<Embedding*>(&module)) {
+    require_blocks(embedding->weight, 0, block_);
     embedding->weight.place(tp, Shard(0, block_), Shard(0, block_));
-    module.wrap({convert_input(tp, input_.value_or(rows), Replicate(), Replicate(), false).before_forward, nullptr, nullptr, nullptr});
+    module.wrap({convert_input(tp, input_.value_or(Shard(-1)), Replicate(), Replicate(), false).before_forward, nullptr, nullptr, nullptr});
     module.wrap(convert_output(tp, Partial(), output_, use_local_output_, as_it_is));
   } else {
     refuse("RowwiseParallel", module);

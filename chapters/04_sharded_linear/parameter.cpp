@@ -12,6 +12,7 @@ void Parameter::place(const DeviceMesh& axis, const Placement& value, const Plac
   require(!value_.defined() && !owned_.defined(), name_, ": a parameter is cut before it is filled");
   require(!owns_part_, name_, ": tensor parallelism cuts before FSDP does");
   require(!is_partial(value), name_, ": a value cannot be placed as P");
+  for (const auto& cut : cuts_) require(cut.axis != axis.name(0), name_, ": placed on ", cut.axis, " twice");
   const int64_t dims = static_cast<int64_t>(global_.size());
   const Placement p = from_front(value, dims);
   cuts_.push_back({axis.name(0), axis.coordinate(), p, from_front(grad, dims)});
@@ -45,7 +46,11 @@ Placement Parameter::grad_placement(const std::string& axis) const {
 
 void Parameter::set_grad_placement(const std::string& axis, const Placement& grad) {
   for (auto& cut : cuts_)
-    if (cut.axis == axis) cut.grad = grad;
+    if (cut.axis == axis) {
+      cut.grad = from_front(grad, static_cast<int64_t>(global_.size()));
+      return;
+    }
+  fail(cat(name_, ": not placed on ", axis, ", so its gradient cannot be"));
 }
 
 bool Parameter::speaks_for(const DeviceMesh& mesh) const {
@@ -68,6 +73,7 @@ void Parameter::fill(const std::function<float(int64_t)>& at_global_index) {
     values[i] = at_global_index(index);
   }
   (owns_part_ ? owned_ : value_) = backend_->from_host(values, box.size);
+  if (owns_part_) value_ = {};  // what was gathered before is out of date
 }
 
 void Parameter::fill(uint64_t seed) {

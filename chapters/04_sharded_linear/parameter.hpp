@@ -49,7 +49,7 @@ class Parameter {
   const Box& box() const { return box_; }
   const Tensor& value() const;
   Tensor& gradient();                 // of value(); zeros on first use after clear_gradient()
-  bool has_gradient() const { return grad_.defined(); }
+  bool has_gradient() const { return grad_.defined(); }  // since clear_gradient(), or take_gradient()
 
   // What the optimizer updates and a checkpoint saves: the same, unless own_part() cut it further.
   bool owns_part() const { return owns_part_; }

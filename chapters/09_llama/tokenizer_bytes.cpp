@@ -2,6 +2,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 namespace course {
 namespace {
@@ -103,8 +104,9 @@ std::string mend_utf8(std::string_view bytes) {
   return out;
 }
 
-std::string in_quotes(std::string_view text) {
-  return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::ostream& operator<<(std::ostream& out, InQuotes quotes) {
+  const nlohmann::json text = std::string(quotes.text);
+  return out << text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace course

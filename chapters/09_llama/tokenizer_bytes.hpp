@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,7 +39,11 @@ std::string mend_utf8(std::string_view bytes);
 // 3 bytes) is an unfinished character.
 std::string take_utf8(std::string& bytes);
 
-// For messages: the text in double quotes on one line, as JSON writes it.
-std::string in_quotes(std::string_view text);
+// A text that prints in double quotes on one line, as JSON writes it. It holds a view: print it where it is made.
+struct InQuotes {
+  std::string_view text;
+};
+inline InQuotes in_quotes(std::string_view text) { return {text}; }
+std::ostream& operator<<(std::ostream& out, InQuotes quotes);
 
 }  // namespace course

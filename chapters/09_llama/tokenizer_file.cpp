@@ -12,6 +12,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr int deepest = 64;  // nlohmann writes nested values by recursion
+
 // An object of the file and its name in messages.
 struct Section {
   const json& value;
@@ -98,8 +100,8 @@ std::pair<std::string, std::string> halves(const json& merge) {
     if (blank != std::string::npos && text.find(' ', blank + 1) == std::string::npos)
       return {text.substr(0, blank), text.substr(blank + 1)};
   }
-  fail(cat("a merge is neither \"a b\" nor [\"a\", \"b\"]: ",
-           merge.is_string() ? in_quotes(merge.get<std::string>()) : merge.type_name()));
+  const std::string what = merge.is_string() ? merge.get<std::string>() : merge.type_name();
+  fail(cat("a merge is neither \"a b\" nor [\"a\", \"b\"] but ", in_quotes(what)));
 }
 
 std::vector<Merge> read_merges(const json& list, const TokenizerData& data) {
@@ -169,8 +171,8 @@ TokenizerData read(const json& document) {
     require(file.absent(key), key, " is not supported, only null");
 
   const Section model(file.at("model"), "model");
-  require(model.absent("type") || model.text("type") == "BPE", "model: type ", model.value.value("type", json()).dump(),
-          " is not supported, only \"BPE\"");
+  const std::string type = model.absent("type") ? "BPE" : model.text("type");
+  require(type == "BPE", "model: ", in_quotes(type), " is not supported, only BPE");
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) model.refuse_value(key);
   model.refuse_flag("byte_fallback");
   if (!model.absent("unk_token")) data.unk_token = model.text("unk_token");
@@ -213,8 +215,12 @@ std::string pre_tokenizer(const std::optional<std::string>& split) {
 }  // namespace
 
 TokenizerData parse_tokenizer_json(std::string_view text) {
+  auto shallow = [](int depth, json::parse_event_t, json&) {
+    require(depth <= deepest, "nested deeper than ", deepest);
+    return true;
+  };
   try {
-    return read(json::parse(text.begin(), text.end()));
+    return read(json::parse(text.begin(), text.end(), shallow));
   } catch (const json::exception& e) {
     fail(cat("not the JSON of a tokenizer: ", e.what()));
   }
@@ -227,13 +233,13 @@ std::string write_tokenizer_json(const TokenizerData& data) {
                R"(,"single_word":false,"lstrip":false,"rstrip":false,"normalized":)", word(token.normalized),
                R"(,"special":)", word(token.special), "}");
   });
-  out +=
-      cat(R"(],"normalizer":null,"pre_tokenizer":)", pre_tokenizer(data.split), R"(,"post_processor":)",
-          data.post_processor,
-          R"(,"decoder":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true})",
-          R"(,"model":{"type":"BPE","dropout":null,"unk_token":)", data.unk_token ? in_quotes(*data.unk_token) : "null",
-          R"(,"continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false)",
-          R"(,"ignore_merges":)", word(data.ignore_merges), R"(,"vocab":{)");
+  out += cat(R"(],"normalizer":null,"pre_tokenizer":)", pre_tokenizer(data.split), R"(,"post_processor":)",
+             data.post_processor,
+             R"(,"decoder":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true})",
+             R"(,"model":{"type":"BPE","dropout":null,"unk_token":)",
+             data.unk_token ? cat(in_quotes(*data.unk_token)) : "null",
+             R"(,"continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false)",
+             R"(,"ignore_merges":)", word(data.ignore_merges), R"(,"vocab":{)");
   std::vector<std::size_t> vocab;
   for (std::size_t id = 0; id < data.tokens.size(); ++id)
     if (data.in_vocab[id]) vocab.push_back(id);

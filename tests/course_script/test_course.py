@@ -65,7 +65,7 @@ class InAFolder(unittest.TestCase):
         """The command that `./course run ...` starts, with the set-up and the program left out."""
         calls = []
 
-        def call(command):
+        def call(command, extra):
             calls.append([str(word) for word in command])
             return leaves(command) if leaves else 0
 
@@ -424,6 +424,19 @@ class SetUp(InAFolder):
 
 
 class Children(unittest.TestCase):
+    def test_the_ranks_are_told_of_a_terminal(self):
+        terminal, pipe = unittest.mock.Mock(isatty=lambda: True), unittest.mock.Mock(isatty=lambda: False)
+        for out, err, variables, told in (
+                (terminal, terminal, {"TERM": "xterm"}, {"COURSE_COLOUR": "1", "COURSE_PROGRESS": "live"}),
+                (pipe, terminal, {"TERM": "xterm", "COURSE_PROGRESS": "plain"}, {"COURSE_PROGRESS": "plain"}),
+                (terminal, terminal, {"TERM": "dumb"}, {"COURSE_COLOUR": "1"}), (pipe, pipe, {"TERM": "xterm"}, {})):
+            with unittest.mock.patch.multiple(course.sys, stdout=out, stderr=err), \
+                    unittest.mock.patch.dict(os.environ, variables, clear=True):
+                found = course.watched()
+            self.assertEqual({k: v for k, v in found.items() if k != "COLUMNS"}, told)
+            self.assertEqual("COLUMNS" in found, "COURSE_PROGRESS" in told)
+        self.assertEqual(course.call(["sh", "-c", "exit $CODE"], {"CODE": "5"}), 5)
+
     def test_exit_codes(self):
         self.assertEqual(course.call(["sh", "-c", "exit 3"]), 3)
         self.assertEqual(course.call(["sh", "-c", "kill -9 $$"]), 137)

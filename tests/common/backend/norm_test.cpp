@@ -18,7 +18,8 @@ TEST_CASE("rms_norm: forward, backward against finite differences") {
     be.rms_norm(x, weight, eps, y, rstd);
     if (E) CHECK(far(y, twin::rms_norm(xs, ws, eps, E)) == "");
     be.rms_norm_backward(dy, x, weight, rstd, dx, dweight);
-    CHECK(far(dx, slope([&](const Values& v) { return dot(ds, twin::rms_norm(v, ws, eps, E)); }, xs), 1e-5) == "");
+    // At E = 1 almost all of it cancels.
+    CHECK(far(dx, slope([&](const Values& v) { return dot(ds, twin::rms_norm(v, ws, eps, E)); }, xs), E == 1 ? 1e-3 : 1e-5) == "");
     Values slopes = slope([&](const Values& v) { return dot(ds, twin::rms_norm(xs, v, eps, E)); }, ws);
     for (int64_t e = 0; e < E; ++e) slopes[e] += before[e];  // dweight adds
     CHECK(far(dweight, slopes, 1e-5) == "");

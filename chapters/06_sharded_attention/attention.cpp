@@ -1,0 +1,100 @@
+#include "chapters/06_sharded_attention/attention.hpp"
+
+#include <numeric>
+
+namespace course {
+
+void check(const AttentionSizes& s) {
+  require_shared(s.hidden > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0, "attention needs sizes above 0, not hidden ",
+                 s.hidden, ", heads ", s.heads, ", key/value heads ", s.kv_heads, ", head size ", s.head_dim);
+  require_shared(s.heads % s.kv_heads == 0, s.heads, " query heads cannot share ", s.kv_heads,
+                 " key/value heads evenly: heads must be a multiple of kv heads");
+}
+
+Attention::Attention(Backend& backend, AttentionSizes sizes, std::shared_ptr<const RopeTable> rope,
+                     std::shared_ptr<const SequenceContext> context)
+    : Module(backend),
+      q_proj(add("q_proj", std::make_unique<Linear>(backend, sizes.hidden, sizes.heads * sizes.head_dim))),
+      k_proj(add("k_proj", std::make_unique<Linear>(backend, sizes.hidden, sizes.kv_heads * sizes.head_dim))),
+      v_proj(add("v_proj", std::make_unique<Linear>(backend, sizes.hidden, sizes.kv_heads * sizes.head_dim))),
+      o_proj(add("o_proj", std::make_unique<Linear>(backend, sizes.heads * sizes.head_dim, sizes.hidden))),
+      sizes_(sizes),
+      rope_(std::move(rope)),
+      context_(std::move(context)) {
+  check(sizes_);
+}
+
+Tensor Attention::positions(int64_t count) const {
+  const int64_t begin = context_->offset;
+  require_shared(begin + count <= rope_->positions, "a sequence of ", begin + count, " tokens, the model's positions end at ",
+                 rope_->positions);
+  std::vector<int32_t> at(count);
+  std::iota(at.begin(), at.end(), static_cast<int32_t>(begin));
+  return backend().from_host(at, {count});
+}
+
+Tensor Attention::heads(DTensor projected) const {
+  Tensor flat = std::move(projected).take(backend());
+  const int64_t D = sizes_.head_dim;
+  require(flat.dim(2) % D == 0, "a rank got ", flat.dim(2), " columns of a projection, not whole heads of ", D,
+          ": cut it with block(", D, ")");
+  Shape shape = {flat.dim(0), flat.dim(1), flat.dim(2) / D, D};
+  return std::move(flat).reshape(std::move(shape));
+}
+
+void Attention::append(Tensor& cached, const Tensor& fresh) const {
+  const int64_t before = cached.defined() ? cached.dim(1) : 0;
+  Shape shape = fresh.shape();
+  shape[1] += before;
+  Tensor all = backend().empty(std::move(shape));
+  if (before > 0) backend().copy_slice(cached, 0, all, 0, 1, before);
+  backend().copy_slice(fresh, 0, all, before, 1, fresh.dim(1));
+  cached = std::move(all);
+}
+
+void Attention::forget_cache() {
+  cached_k_ = {};
+  cached_v_ = {};
+}
+
+DTensor Attention::run_forward(DTensor x) {
+  // H and K are this rank's from here on.
+  Tensor q = heads(q_proj.forward(x));             // [B,S,H,D]
+  Tensor k = heads(k_proj.forward(x));             // [B,S,K,D]
+  Tensor v = heads(v_proj.forward(std::move(x)));  // [B,S,K,D]
+  const int64_t B = q.dim(0), S = q.dim(1), H = q.dim(2), K = k.dim(2);
+  require(H * sizes_.kv_heads == K * sizes_.heads, "a rank got ", H, " query heads for ", K,
+          " key/value heads: cut both by key/value group");
+  Tensor at = positions(S);
+  backend().rope(q, rope_->cos, rope_->sin, at, false);
+  backend().rope(k, rope_->cos, rope_->sin, at, false);
+  if (context_->cache) {
+    append(cached_k_, k);  // [B,T,K,D]
+    append(cached_v_, v);
+  }
+  const Tensor &keys = context_->cache ? cached_k_ : k, &values = context_->cache ? cached_v_ : v;
+  Tensor y = backend().empty(q.shape()), lse = backend().empty({B, H, S});
+  backend().attention(q, keys, values, context_->attend, y, lse);
+  Tensor heads_together = training() ? backend().clone(y) : std::move(y);
+  if (training()) {
+    q_ = std::move(q), k_ = std::move(k), v_ = std::move(v), y_ = std::move(y), lse_ = std::move(lse), at_ = std::move(at);
+  }
+  return o_proj.forward(std::move(heads_together).reshape({B, S, H * sizes_.head_dim}));
+}
+
+DTensor Attention::run_backward(DTensor dout) {
+  const Tensor q = std::move(q_), k = std::move(k_), v = std::move(v_), y = std::move(y_), lse = std::move(lse_),
+               at = std::move(at_);
+  const int64_t B = q.dim(0), S = q.dim(1), D = sizes_.head_dim;
+  const Tensor dy = heads(o_proj.backward(std::move(dout)));
+  Tensor dq = backend().empty(q.shape()), dk = backend().empty(k.shape()), dv = backend().empty(v.shape());
+  backend().attention_backward(dy, q, k, v, context_->attend, y, lse, dq, dk, dv);
+  backend().rope(dq, rope_->cos, rope_->sin, at, true);
+  backend().rope(dk, rope_->cos, rope_->sin, at, true);
+  const auto flat = [&](Tensor t) { return std::move(t).reshape({B, S, t.dim(2) * D}); };
+  DTensor dx = q_proj.backward(flat(std::move(dq)));
+  dx = course::add(backend(), std::move(dx), k_proj.backward(flat(std::move(dk))));
+  return course::add(backend(), std::move(dx), v_proj.backward(flat(std::move(dv))));
+}
+
+}  // namespace course

@@ -1,0 +1,30 @@
+#include "chapters/07_sequence_parallel/rms_norm.hpp"
+
+namespace course {
+
+RmsNorm::RmsNorm(Backend& backend, int64_t hidden, double eps)
+    : Module(backend), weight(add_parameter("weight", {hidden}, {Init::Constant, 1})), eps_(static_cast<float>(eps)) {}
+
+namespace {
+
+DTensor laid_out_as(const DTensor& x, Tensor y) { return x.has_layout() ? DTensor(std::move(y), x.layout()) : DTensor(std::move(y)); }
+
+}  // namespace
+
+DTensor RmsNorm::run_forward(DTensor x) {
+  const Tensor& in = x.local();
+  Tensor y = backend().empty(in.shape()), rstd = backend().empty({in.numel() / std::max<int64_t>(1, in.dim(-1))});
+  backend().rms_norm(in, weight.value(), eps_, y, rstd);
+  x_ = keep(x);
+  rstd_ = std::move(rstd);
+  return laid_out_as(x, std::move(y));
+}
+
+DTensor RmsNorm::run_backward(DTensor dy) {
+  const DTensor x = std::exchange(x_, {});
+  Tensor dx = backend().empty(x.local().shape());
+  backend().rms_norm_backward(dy.local(), x.local(), weight.value(), rstd_, dx, weight.gradient());
+  return laid_out_as(x, std::move(dx));
+}
+
+}  // namespace course
