@@ -48,10 +48,9 @@ struct AlphaBeta {
 // fit is, the other is fitted alone. Throws Error if the samples cannot tell the two apart, or a time is not above 0.
 AlphaBeta fit(std::span<const Sample> samples);
 
-// Seconds that `work` takes when all ranks do it at once. Of up to `rounds` rounds (and an untimed one before) the
-// fastest counts, since whatever else runs here can only add; of each round the slowest rank. Stops early, after 3
-// rounds at least, once `most` seconds have gone. Every rank of the group calls and gets the same number. Throws Error
-// if rounds is not above 0.
-double time_of(Comm& comm, const std::function<void()>& work, int rounds = 25, double most = 0.05);
+// Seconds that `work` takes when all ranks do it at once. Of all rounds that fit in `most` seconds (3 at least, and an
+// untimed one before) the fastest counts, since whatever else runs here can only add; of each round the slowest rank.
+// Every rank of the group calls and gets the same number.
+double time_of(Comm& comm, const std::function<void()>& work, double most = 0.04);
 
 }  // namespace course

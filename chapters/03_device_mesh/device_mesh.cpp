@@ -3,6 +3,7 @@
 namespace course {
 
 DeviceMesh::DeviceMesh(Comm& world, Backend& backend, const std::vector<MeshAxis>& axes) : backend_(&backend) {
+  require_shared(!axes.empty(), "a mesh has one axis or more");
   std::string shape;
   int64_t ranks = 1;
   for (const auto& axis : axes) {

@@ -49,7 +49,8 @@ class DeviceMesh {
     int64_t size, coordinate;
     std::unique_ptr<Comm> comm;
   };
-  DeviceMesh(std::vector<std::shared_ptr<const Axis>> axes, Backend& backend) : axes_(std::move(axes)), backend_(&backend) {}
+  DeviceMesh(std::vector<std::shared_ptr<const Axis>> axes, Backend& backend)
+      : axes_(std::move(axes)), backend_(&backend) {}
 
   std::vector<std::shared_ptr<const Axis>> axes_;
   Backend* backend_;

@@ -11,12 +11,21 @@ Placements from_front(Placements placements, int64_t dims) {
   return placements;
 }
 
-// What the ranks of one axis hold together: the global shape after the cuts of all other axes. Only an axis before it may
-// cut the same dim; redistribute() undoes later ones first.
+// What the ranks of one axis hold together: the global shape after the cuts of all other axes. Only an axis before it
+// may cut the same dim; redistribute() undoes later ones first.
 Shape shape_across(const Layout& layout, int64_t axis) {
   Placements others = layout.placements;
   others[axis] = Replicate();
   return local_box(layout.mesh, others, layout.global).size;
+}
+
+// The layout, once the part that is here has been found to have the shape that it says.
+std::shared_ptr<const Layout> checked_layout(Layout layout, const Tensor& local) {
+  layout.placements = from_front(std::move(layout.placements), std::ssize(layout.global));
+  const Shape expected = local_box(layout.mesh, layout.placements, layout.global).size;
+  require(local.shape() == expected, "a part of ", show(layout), " has shape ", show(expected), " here, not ",
+          show(local.shape()));
+  return std::make_shared<const Layout>(std::move(layout));
 }
 
 // Whether one axis, on its way from one placement to another, cuts or joins dim `dim`.
@@ -57,27 +66,21 @@ Box local_box(const DeviceMesh& mesh, const Placements& placements, const Shape&
 DTensor::DTensor(Tensor local) : local_(std::make_shared<Tensor>(std::move(local))) {}
 
 DTensor::DTensor(Tensor local, Layout layout) : DTensor(std::move(local)) {
-  layout.placements = from_front(layout.placements, static_cast<int64_t>(layout.global.size()));
-  const Shape expected = local_box(layout.mesh, layout.placements, layout.global).size;
-  require(local_->shape() == expected, "a part of ", show(layout), " has shape ", show(expected), " here, not ",
-          show(local_->shape()));
-  layout_ = std::make_shared<const Layout>(std::move(layout));
+  layout_ = checked_layout(std::move(layout), *local_);
 }
 
-DTensor DTensor::from_local(const DTensor& local, const DeviceMesh& mesh, Placements placements, std::optional<Shape> global) {
-  placements = from_front(std::move(placements), local.local().rank());
-  require(static_cast<int64_t>(placements.size()) == mesh.dims(), placements.size(), " placements for a mesh of ", mesh.dims(),
-          " axes");
+DTensor DTensor::from_local(const DTensor& local, const DeviceMesh& mesh, Placements placements,
+                            std::optional<Shape> global) {
   if (!global) {
     global = local.local().shape();
+    require(std::ssize(placements) == mesh.dims(), placements.size(), " placements for a mesh of ", mesh.dims(),
+            " axes");
+    placements = from_front(std::move(placements), std::ssize(*global));
     for (int64_t axis = 0; axis < mesh.dims(); ++axis)
       if (const Shard* s = as_shard(placements[axis])) (*global)[s->dim] *= mesh.size(axis);
   }
   DTensor labelled = local;
-  const Shape expected = local_box(mesh, placements, *global).size;
-  require(local.local().shape() == expected, "a part of ", show(*global), " as ", show(placements), " on ", mesh.show(),
-          " has shape ", show(expected), " here, not ", show(local.local().shape()));
-  labelled.layout_ = std::make_shared<const Layout>(Layout{mesh, std::move(placements), std::move(*global)});
+  labelled.layout_ = checked_layout({mesh, std::move(placements), std::move(*global)}, local.local());
   return labelled;
 }
 
@@ -101,19 +104,20 @@ DTensor DTensor::to_local() const {
 
 DTensor DTensor::redistribute(const Placements& placements) const {
   const DeviceMesh& mesh = layout().mesh;
-  require_shared(static_cast<int64_t>(placements.size()) == mesh.dims(), "redistribute: ", placements.size(),
+  require_shared(std::ssize(placements) == mesh.dims(), "redistribute: ", placements.size(),
                  " placements for a mesh of ", mesh.dims(), " axes");
-  const Placements to = from_front(placements, static_cast<int64_t>(global().size()));
+  // What cannot be is refused before anything is sent: a Partial, and in local_box() a block that does not divide.
+  const Placements to = from_front(placements, std::ssize(global()));
+  for (int64_t axis = 0; axis < mesh.dims(); ++axis) require_possible(layout().placements[axis], to[axis]);
+  local_box(mesh, to, global());
+
   DTensor at = *this;
   const auto move = [&](int64_t axis, const Placement& target) {
     Layout layout = at.layout();
     if (layout.placements[axis] == target) return;
-    const Shape across = shape_across(layout, axis);
     if (mesh.size(axis) > 1)
-      at.local_ = std::make_shared<Tensor>(course::redistribute(mesh.backend(), mesh.comm(axis), at.local(), across,
-                                                                layout.placements[axis], target));
-    else
-      require_shared(!is_partial(target), "cannot redistribute ", show(layout.placements[axis]), " to P");
+      at.local_ = std::make_shared<Tensor>(course::redistribute(
+          mesh.backend(), mesh.comm(axis), at.local(), shape_across(layout, axis), layout.placements[axis], target));
     layout.placements[axis] = target;
     at.layout_ = std::make_shared<const Layout>(std::move(layout));
   };
@@ -121,15 +125,15 @@ DTensor DTensor::redistribute(const Placements& placements) const {
   for (int64_t axis = mesh.dims() - 1; axis > 0; --axis)
     for (int64_t before = 0; before < axis; ++before) {
       const Placements& now = at.layout().placements;
-      if (const Shard* cut = as_shard(now[axis]); cut && touches(now[before], to[before], cut->dim)) move(axis, Replicate());
+      const Shard* cut = as_shard(now[axis]);
+      if (cut && mesh.size(before) > 1 && touches(now[before], to[before], cut->dim)) move(axis, Replicate());
     }
   for (int64_t axis = 0; axis < mesh.dims(); ++axis) move(axis, to[axis]);
   return at;
 }
 
 Tensor DTensor::full() const {
-  const DTensor whole = redistribute(Placements(layout().mesh.dims(), Replicate()));
-  return layout().mesh.backend().clone(whole.local());
+  return redistribute(Placements(layout().mesh.dims(), Replicate())).take(layout().mesh.backend());
 }
 
 Tensor DTensor::take(Backend& backend) && {

@@ -3,7 +3,8 @@
 namespace course {
 
 std::string show(const Placement& p) {
-  if (const Shard* s = as_shard(p)) return s->block == 1 ? cat("S(", s->dim, ")") : cat("S(", s->dim, ",/", s->block, ")");
+  if (const Shard* s = as_shard(p))
+    return s->block == 1 ? cat("S(", s->dim, ")") : cat("S(", s->dim, ",/", s->block, ")");
   return is_partial(p) ? "P" : "R";
 }
 

@@ -11,8 +11,8 @@
 
 namespace course {
 
-// Each rank holds a piece of dim `dim`, cut by torch.chunk's rule, between blocks of `block` indices. A negative dim counts
-// from the end.
+// Each rank holds a piece of dim `dim`, cut by torch.chunk's rule, between blocks of `block` indices. A negative dim
+// counts from the end.
 struct Shard {
   int64_t dim;
   int64_t block = 1;

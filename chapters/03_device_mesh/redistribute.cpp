@@ -17,17 +17,20 @@ struct Cut {
   Counts counts(const Comm& comm) const { return chunk_sizes(n, comm.size(), block, outer * inner); }
 };
 
-Shape with(Shape shape, int64_t dim, int64_t size) {
-  shape.at(dim) = size;
-  return shape;
+// The shape of this rank's part.
+Shape part_of(Shape whole, const Placement& placement, const Comm& comm) {
+  if (const Shard* s = as_shard(placement))
+    whole.at(s->dim) = chunk(whole.at(s->dim), comm.size(), comm.rank(), s->block).size;
+  return whole;
 }
 
 // Row-major pieces laid one after the other, in rank order, to and from the whole that they are cut of.
 void pack(Backend& backend, const Comm& comm, const Cut& cut, const Tensor& whole, Tensor& pieces) {
   for (int r = 0; r < comm.size(); ++r) {
     const Chunk piece = cut.piece(comm, r);
-    backend.copy_blocks(whole, piece.offset * cut.inner, cut.n * cut.inner, pieces, cut.outer * piece.offset * cut.inner,
-                        piece.size * cut.inner, cut.outer, piece.size * cut.inner);
+    backend.copy_blocks(whole, piece.offset * cut.inner, cut.n * cut.inner, pieces,
+                        cut.outer * piece.offset * cut.inner, piece.size * cut.inner, cut.outer,
+                        piece.size * cut.inner);
   }
 }
 
@@ -53,13 +56,13 @@ Tensor shard_to_replicate(Backend& backend, Comm& comm, const Tensor& local, con
 }
 
 Tensor replicate_to_shard(Backend& backend, Comm& comm, const Tensor& local, const Shape& whole, const Shard& to) {
-  const Chunk own = Cut(whole, to).piece(comm, comm.rank());
+  const Chunk own = chunk(whole.at(to.dim), comm.size(), comm.rank(), to.block);
   return backend.slice(local, to.dim, own.offset, own.size);
 }
 
 Tensor partial_to_shard(Backend& backend, Comm& comm, const Tensor& local, const Shape& whole, const Shard& to) {
   const Cut cut(whole, to);
-  Tensor shard = backend.empty(with(whole, to.dim, cut.piece(comm, comm.rank()).size), local.dtype());
+  Tensor shard = backend.empty(part_of(whole, to, comm), local.dtype());
   if (cut.outer == 1) {
     comm.reduce_scatter(local, shard, cut.counts(comm)).wait();
     return shard;
@@ -76,33 +79,36 @@ Tensor partial_to_replicate(Backend& backend, Comm& comm, const Tensor& local) {
   return sum;
 }
 
-// I hold my piece of dim i, whole in dim j. Rank r gets its piece of dim j of that, and gives me mine of its piece of dim i.
+// I hold my piece of dim i, whole in dim j. Rank r gets its piece of dim j of that, and gives me mine of its piece of
+// dim i.
 Tensor shard_to_shard(Backend& backend, Comm& comm, const Tensor& local, const Shape& whole, const Shard& from,
                       const Shard& to) {
-  const Cut rows(whole, from), columns(whole, to);
-  const Chunk my_rows = rows.piece(comm, comm.rank()), my_columns = columns.piece(comm, comm.rank());
-  const int64_t rest = numel(whole) / std::max<int64_t>(1, rows.n * columns.n);
-
-  const Cut out(with(whole, from.dim, my_rows.size), to);
-  Tensor send = backend.empty({local.numel()}, local.dtype());
+  const Cut out(local.shape(), to);
+  Tensor send = backend.empty(local.shape(), local.dtype());
   pack(backend, comm, out, local, send);
 
-  const Shape mine = with(whole, to.dim, my_columns.size);
+  const Shape mine = part_of(whole, to, comm);
   const Cut in(mine, from);
   Tensor pieces = backend.empty(mine, local.dtype()), result = backend.empty(mine, local.dtype());
-  comm.all_to_all(send, chunk_sizes(columns.n, comm.size(), to.block, my_rows.size * rest), pieces,
-                  chunk_sizes(rows.n, comm.size(), from.block, my_columns.size * rest))
-      .wait();
+  comm.all_to_all(send, out.counts(comm), pieces, in.counts(comm)).wait();
   unpack(backend, comm, in, pieces, result);
   return result;
 }
 
 }  // namespace
 
-Tensor redistribute(Backend& backend, Comm& comm, const Tensor& local, const Shape& whole, const Placement& from,
-                    const Placement& to) {
+void require_possible(const Placement& from, const Placement& to) {
   require_shared(from == to || !is_partial(to), "cannot redistribute ", show(from), " to ", show(to),
                  ": nothing is made Partial on purpose");
+}
+
+Tensor redistribute(Backend& backend, Comm& comm, const Tensor& local, const Shape& whole, const Placement& given_from,
+                    const Placement& given_to) {
+  const Placement from = from_front(given_from, std::ssize(whole)), to = from_front(given_to, std::ssize(whole));
+  require_possible(from, to);
+  const Shape part = part_of(whole, from, comm);
+  require(local.shape() == part, "redistribute on ", comm.name(), ": the part of ", show(whole), " as ", show(from),
+          " has shape ", show(part), " here, not ", show(local.shape()));
   if (from == to || comm.size() == 1) return backend.clone(local);
   const Shard *source = as_shard(from), *target = as_shard(to);
   if (is_partial(from))

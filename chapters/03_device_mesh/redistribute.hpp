@@ -8,9 +8,9 @@
 //   P          S(i)       reduce-scatter               (P-1)/P·n
 //   anything   P          refused                      -
 //
-// Backward runs the table the other way for the gradient, whose own placement says what it needs: a gradient that is still
-// Partial is reduced on its way, a gradient that is already whole is not. The exception is a source that was Partial: its
-// gradient is wanted whole on every rank, so it becomes R (see gradient_of).
+// Backward runs the table the other way for the gradient, whose own placement says what it needs: a gradient that is
+// still Partial is reduced on its way, a gradient that is already whole is not. The exception is a source that was
+// Partial: its gradient is wanted whole on every rank, so it becomes R (see gradient_of).
 #pragma once
 
 #include "chapters/03_device_mesh/placement.hpp"
@@ -19,8 +19,12 @@
 
 namespace course {
 
-// `local` is this rank's part under `from`; `whole` is the shape that the ranks of `comm` hold together. Dims count from the
-// front. Returns the part under `to`; `local` is not changed. Collective over comm. Throws SharedError for R→P, S→P.
+// Throws SharedError for R→P and S→P.
+void require_possible(const Placement& from, const Placement& to);
+
+// `local` is this rank's part under `from`; `whole` is the shape that the ranks of `comm` hold together. Returns
+// the part under `to`; `local` is not changed. Any dtype moves; what is added must be one that MPI adds. Collective
+// over comm. Throws SharedError for R→P, S→P, and Error where `local` has another shape than `from` says.
 Tensor redistribute(Backend& backend, Comm& comm, const Tensor& local, const Shape& whole, const Placement& from,
                     const Placement& to);
 

@@ -44,7 +44,8 @@ DTensor SwiGluMlp::run_backward(DTensor dy) {
   const DTensor dactive = down_proj.backward(std::move(dy));
   Tensor dgate = backend().empty(gate.local().shape()), dup = backend().empty(up.local().shape());
   backend().silu_mul_backward(dactive.local(), gate.local(), up.local(), dgate, dup);
-  return course::add(backend(), gate_proj.backward(std::move(dgate)), up_proj.backward(std::move(dup)));
+  DTensor dx = gate_proj.backward(std::move(dgate));  // one after the other: all ranks communicate in one order
+  return course::add(backend(), std::move(dx), up_proj.backward(std::move(dup)));
 }
 
 }  // namespace course

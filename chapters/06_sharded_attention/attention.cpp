@@ -52,6 +52,12 @@ void Attention::append(Tensor& cached, const Tensor& fresh) const {
   cached = std::move(all);
 }
 
+void Attention::require_cache_fits() const {
+  const int64_t held = cached_k_.defined() ? cached_k_.dim(1) : 0;
+  require_shared(!training(), "keys and values are cached for generation, which has no backward: set_training(false)");
+  require_shared(held == context_->offset, "the cache holds ", held, " tokens, the next call is to continue at ", context_->offset);
+}
+
 void Attention::forget_cache() {
   cached_k_ = {};
   cached_v_ = {};
@@ -69,24 +75,25 @@ DTensor Attention::run_forward(DTensor x) {
   backend().rope(q, rope_->cos, rope_->sin, at, false);
   backend().rope(k, rope_->cos, rope_->sin, at, false);
   if (context_->cache) {
+    require_cache_fits();
     append(cached_k_, k);  // [B,T,K,D]
     append(cached_v_, v);
   }
   const Tensor &keys = context_->cache ? cached_k_ : k, &values = context_->cache ? cached_v_ : v;
-  Tensor y = backend().empty(q.shape()), lse = backend().empty({B, H, S});
-  backend().attention(q, keys, values, context_->attend, y, lse);
-  Tensor heads_together = training() ? backend().clone(y) : std::move(y);
-  if (training()) {
-    q_ = std::move(q), k_ = std::move(k), v_ = std::move(v), y_ = std::move(y), lse_ = std::move(lse), at_ = std::move(at);
-  }
-  return o_proj.forward(std::move(heads_together).reshape({B, S, H * sizes_.head_dim}));
+  Tensor mixed = backend().empty(q.shape()), lse = backend().empty({B, H, S});
+  backend().attention(q, keys, values, context_->attend, mixed, lse);
+  DTensor y = std::move(mixed).reshape({B, S, H * sizes_.head_dim});
+  y_ = keep(y);
+  if (training()) q_ = std::move(q), k_ = std::move(k), v_ = std::move(v), lse_ = std::move(lse), at_ = std::move(at);
+  return o_proj.forward(std::move(y));
 }
 
 DTensor Attention::run_backward(DTensor dout) {
-  const Tensor q = std::move(q_), k = std::move(k_), v = std::move(v_), y = std::move(y_), lse = std::move(lse_),
-               at = std::move(at_);
+  require(q_.defined(), "attention: backward without a forward");
+  const Tensor q = std::move(q_), k = std::move(k_), v = std::move(v_), lse = std::move(lse_), at = std::move(at_);
   const int64_t B = q.dim(0), S = q.dim(1), D = sizes_.head_dim;
   const Tensor dy = heads(o_proj.backward(std::move(dout)));
+  const Tensor y = heads(std::exchange(y_, {}));  // o_proj shared it until here
   Tensor dq = backend().empty(q.shape()), dk = backend().empty(k.shape()), dv = backend().empty(v.shape());
   backend().attention_backward(dy, q, k, v, context_->attend, y, lse, dq, dk, dv);
   backend().rope(dq, rope_->cos, rope_->sin, at, true);

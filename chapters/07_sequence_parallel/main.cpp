@@ -1,1 +1,110 @@
-int main() {}
+// 07 sequence_parallel: between the blocks each rank holds some positions of the sequence. What was an all-reduce is now a
+// reduce-scatter on the way out of a block and an all-gather on the way into the next: the same bytes, less memory.
+#include <iomanip>
+
+#include "chapters/05_sharded_mlp/comparison.hpp"
+#include "chapters/07_sequence_parallel/demonstrations.hpp"
+#include "chapters/07_sequence_parallel/layer_by_hand.hpp"
+#include "chapters/07_sequence_parallel/stream_comparison.hpp"
+#include "common/chunk.hpp"
+#include "common/support/cli.hpp"
+
+namespace course {
+namespace {
+
+constexpr uint64_t kSeed = 7;
+
+struct Sizes {
+  int64_t B = 2, S = 7, I = 44;
+  AttentionSizes attention = {24, 6, 3, 4};
+};
+
+Sizes read_flags(Session& session) {
+  Sizes z;
+  AttentionSizes& a = z.attention;
+  Cli cli("07_sequence_parallel", "norms and residuals on a slice of the sequence; an all-reduce in two halves");
+  cli.add("--batch", z.B, "sequences").positive();
+  cli.add("--seq", z.S, "tokens a sequence").positive();
+  cli.add("--hidden", a.hidden, "features of the stream").positive();
+  cli.add("--intermediate", z.I, "features inside the MLP").positive();
+  cli.add("--heads", a.heads, "query heads").positive();
+  cli.add("--kv-heads", a.kv_heads, "key/value heads").positive();
+  cli.parse(session);
+  require_usage(a.heads % a.kv_heads == 0, "--heads ", a.heads, " is not a multiple of --kv-heads ", a.kv_heads);
+  require_usage(a.hidden % (2 * a.heads) == 0, "--hidden ", a.hidden, " over --heads ", a.heads,
+                ": the size of a head must be a whole, even number");
+  a.head_dim = a.hidden / a.heads;
+  return z;
+}
+
+// Bytes that this rank keeps for backward: between the blocks, where it has s positions, and inside them, where it has all.
+int64_t kept_between(const Sizes& z, int64_t s) {
+  return 4 * 2 * z.B * s * (z.attention.hidden + 1);  // a norm's input, and one number a row
+}
+int64_t kept_inside(const Sizes& z, const DeviceMesh& tp) {
+  const auto [E, H, K, D] = z.attention;
+  const int64_t k = chunk(K, tp.size(), tp.coordinate()).size, h = k * (H / K), i = chunk(z.I, tp.size(), tp.coordinate()).size;
+  const int64_t token = 2 * E + (2 * h + 2 * k) * D + h + 3 * i;  // both inputs; q, k, v, y; lse; gate, up, their product
+  return 4 * (z.B * z.S * token + z.S);                           // and the positions
+}
+
+void sequence_parallel(Session& session) {
+  const Sizes z = read_flags(session);
+  const auto [B, S, I, sizes] = z;
+  Traffic traffic;
+  Recorder world(session.world(), traffic);
+  Backend& backend = session.backend();
+  const DeviceMesh tp(world, backend, {{"tp", world.size()}});
+  const int P = world.size();
+  const Shape shape = {B, S, sizes.hidden};
+  SentTable sent;
+
+  session.out() << "x " << show(shape) << " on " << P << (P == 1 ? " rank\n\n" : " ranks\n\n") << "1. An all-reduce in two halves\n\n";
+  show_halves(session, tp, traffic, sent, shape);
+  session.out() << "2. Between the blocks: who holds which positions of a sequence\n\n";
+  show_slices(session, S, P);
+  session.out() << "3. The gradient of a norm's weight, a sum over positions\n\n";
+  show_norm_gradient(session, tp);
+
+  session.out() << "4. A decoder layer, by hand, beside its serial self: y, dx, and each gradient of a weight\n\n";
+  const auto rope = std::make_shared<const RopeTable>(backend, S, sizes.head_dim);
+  const auto make = [&](const auto& style) {
+    auto layer = std::make_unique<DecoderLayer>(backend, sizes, I, 1e-5, rope, std::make_shared<const SequenceContext>());
+    style(*layer, sizes, tp);
+    initialize(*layer, kSeed);
+    return layer;
+  };
+  const auto serial = make([](auto&&...) {});
+  StreamComparison compare(tp, traffic, *serial, shape);
+  Table differences({"largest difference from the serial layer", "of 1"});
+  Table memory({"kept for backward by rank 0", "|", "bytes: measured", "formula", "|", "between the blocks", "inside them"});
+  double largest = 0;
+  bool as_formula = true;
+  const double n = 4.0 * B * S * sizes.hidden;  // bytes of the stream
+  const auto run = [&](const std::string& name, const auto& style, const Placement& stream, const Cost& way, const Cost& norms) {
+    const StreamRun seen = compare.run(*make(style), stream);
+    differences.row(name, cat(std::setprecision(2), seen.difference));
+    largest = std::max(largest, seen.difference);
+    sent.add(name + ", forward", seen.forward.total(), way.calls, way.bytes);
+    sent.add(name + ", backward", seen.backward.total(), way.calls, way.bytes);
+    sent.add(name + ", norm weights", seen.gradients.total(), norms.calls, norms.bytes);
+    const int64_t between = kept_between(z, local_box(tp, {stream}, shape).size[1]), inside = kept_inside(z, tp);
+    memory.row(name, group_digits(seen.kept), group_digits(between + inside), group_digits(between), group_digits(inside));
+    as_formula = as_formula && seen.kept == between + inside;
+  };
+  const Cost reduce = all_reduce_cost(n, P), half = gather_cost(n, P), norm = all_reduce_cost(4.0 * sizes.hidden, P);
+  run("whole stream", style_whole, Replicate(), reduce * 2, {});
+  run("slices", style_slices, Shard(1), half * 4, norm * 2);
+  run("slices, styled at the blocks", style_slices_at_blocks, Shard(1), half * 4, norm * 2);
+
+  session.out() << differences.str() << "\n" << sent.str() << "\n" << memory.str() << "\n";
+  sent.check(world);
+  together(world, [&] { require(as_formula, "forward keeps other than the formula says"); });
+  require_shared(largest <= 1e-5, "a sharded layer differs from its serial self by ", largest, " of 1");
+  session.out() << "OK" << std::endl;
+}
+
+}  // namespace
+}  // namespace course
+
+int main(int argc, char** argv) { return course::run_program(argc, argv, course::sequence_parallel); }

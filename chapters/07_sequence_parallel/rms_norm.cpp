@@ -7,6 +7,8 @@ RmsNorm::RmsNorm(Backend& backend, int64_t hidden, double eps)
 
 namespace {
 
+std::string show(const DTensor& x) { return x.has_layout() ? course::show(x.layout()) : "a plain tensor"; }
+
 DTensor laid_out_as(const DTensor& x, Tensor y) { return x.has_layout() ? DTensor(std::move(y), x.layout()) : DTensor(std::move(y)); }
 
 }  // namespace
@@ -22,6 +24,10 @@ DTensor RmsNorm::run_forward(DTensor x) {
 
 DTensor RmsNorm::run_backward(DTensor dy) {
   const DTensor x = std::exchange(x_, {});
+  require(x.defined(), weight.name(), ": backward without a forward");
+  // A gradient that is still Partial would leave labelled as whole, and make the weight's a term of a sum that nobody adds.
+  require(!dy.has_layout() || (x.has_layout() && dy.layout() == x.layout()), weight.name(), ": x came as ",
+          show(x), ", the gradient of y as ", show(dy), ": a redistribute is missing");
   Tensor dx = backend().empty(x.local().shape());
   backend().rms_norm_backward(dy.local(), x.local(), weight.value(), rstd_, dx, weight.gradient());
   return laid_out_as(x, std::move(dx));

@@ -1,1 +1,115 @@
-int main() {}
+// 08 parallel_plan: which module gets which style, as data. One decoder layer under a plan, beside its serial self.
+#include <iomanip>
+
+#include "chapters/07_sequence_parallel/decoder_layer.hpp"
+#include "chapters/07_sequence_parallel/stream_comparison.hpp"
+#include "chapters/08_parallel_plan/layer_calls.hpp"
+#include "common/support/cli.hpp"
+
+namespace course {
+namespace {
+
+constexpr uint64_t kSeed = 8;
+
+struct Sizes {
+  int64_t B = 8, S = 64, I = 192;
+  AttentionSizes attention = {64, 4, 4, 16};
+  std::string plan = "sequence";
+};
+
+Sizes read_flags(Session& session) {
+  Sizes z;
+  AttentionSizes& a = z.attention;
+  Cli cli("08_parallel_plan", "a decoder layer under a plan; its tree, and what it sends");
+  cli.add("--plan", z.plan, "basic, sequence or article").one_of({"basic", "sequence", "article"});
+  cli.add("--batch", z.B, "sequences").positive();
+  cli.add("--seq", z.S, "tokens a sequence").positive();
+  cli.add("--hidden", a.hidden, "features of the stream").positive();
+  cli.add("--intermediate", z.I, "features inside the MLP").positive();
+  cli.add("--heads", a.heads, "query heads").positive();
+  cli.add("--kv-heads", a.kv_heads, "key/value heads").positive();
+  cli.parse(session);
+  require_usage(a.heads % a.kv_heads == 0, "--heads ", a.heads, " is not a multiple of --kv-heads ", a.kv_heads);
+  require_usage(a.hidden % (2 * a.heads) == 0, "--hidden ", a.hidden, " over --heads ", a.heads,
+                ": the size of a head must be a whole, even number");
+  a.head_dim = a.hidden / a.heads;
+  return z;
+}
+
+// The parameters of which some ranks hold more than others.
+void show_uneven(Session& session, const DeviceMesh& tp, Module& layer) {
+  std::vector<std::string> header = {"not alike on all ranks"};
+  for (int64_t r = 0; r < tp.size(); ++r) header.push_back(cat("rank ", r));
+  Table table(header);
+  bool some = false;
+  for (const Parameter* p : parameters_of(layer)) {
+    std::vector<std::string> row = tp.comm().all_gather_text(show(p->box().size));
+    if (std::all_of(row.begin(), row.end(), [&](const auto& shape) { return shape == row.front(); })) continue;
+    row.insert(row.begin(), p->name());
+    table.add(row);
+    some = true;
+  }
+  if (some) session.out() << table.str() << "\n";
+}
+
+void parallel_plan(Session& session) {
+  const Sizes z = read_flags(session);
+  const AttentionSizes& sizes = z.attention;
+  const PlanKind kind = plan_kind(z.plan);
+  Traffic traffic;
+  Recorder world(session.world(), traffic);
+  Backend& backend = session.backend();
+  const DeviceMesh mesh(world, backend, {{"tp", world.size()}});
+  const int P = world.size();
+  const Shape shape = {z.B, z.S, sizes.hidden};
+  std::ostream& out = session.out();
+
+  const auto rope = std::make_shared<const RopeTable>(backend, z.S, sizes.head_dim);
+  const auto context = std::make_shared<const SequenceContext>();
+  DecoderLayer serial(backend, sizes, z.I, 1e-5, rope, context), layer(backend, sizes, z.I, 1e-5, rope, context);
+  const ParallelPlan plan = layer_plan(kind, sizes);
+  parallelize_module(layer, mesh["tp"], plan);
+  check_plan(layer, mesh["tp"], plan);
+  initialize(serial, kSeed), initialize(layer, kSeed);
+
+  out << "1. The plan `" << z.plan << "`: for a layer, and for what stands around the layers of a Llama\n\n"
+      << show_plan(plan) << "\n"
+      << show_plan(top_plan(kind, false)) << "\n"
+      << "2. The layer as rank 0 of " << P << " has it: style; placement, whole → here\n\n"
+      << show_tree(layer, "tp") << "\n";
+  show_uneven(session, mesh, layer);
+  if (kind != PlanKind::Article) out << idle_ranks(sizes.kv_heads, P, "key/value heads");
+  if (kind != PlanKind::Basic) out << idle_ranks(z.S, P, "positions");
+
+  out << "3. x " << show(shape) << " through both: y, dx, and each gradient of a weight\n\n";
+  StreamComparison compare(mesh, traffic, serial, shape);
+  const StreamRun run = compare.run(layer, kind == PlanKind::Basic ? Placement(Replicate()) : Shard(1));
+  out << "largest difference from the serial layer: " << std::setprecision(2) << run.difference
+      << " of 1\nkept for backward by rank 0: " << group_digits(run.kept) << " bytes\n\n";
+
+  const LayerCalls table = P > 1 ? calls_of(kind) : LayerCalls{}, theirs = pytorch_calls_of(kind);
+  Table calls({"calls a layer", "|", "measured", "the table", "|", "PyTorch, from 2 ranks on"});
+  calls.row("forward", show(counted(run.forward)), show(table.forward), show(theirs.forward));
+  calls.row("backward", show(counted(run.backward)), show(table.backward), show(theirs.backward));
+  out << calls.str() << "\n";
+
+  SentTable sent;
+  const LayerCost cost = cost_of(kind, sizes, z.B, z.S, P);
+  const Cost norms = kind == PlanKind::Basic ? Cost{} : all_reduce_cost(4.0 * sizes.hidden, P) * 2;
+  sent.add("forward", run.forward.total(), cost.forward.calls, cost.forward.bytes);
+  sent.add("backward", run.backward.total(), cost.backward.calls, cost.backward.bytes);
+  sent.add("norm weights, once a step", run.gradients.total(), norms.calls, norms.bytes);
+  out << sent.str() << "\n";
+  sent.check(world);
+  together(world, [&] {
+    require(counted(run.forward) == table.forward && counted(run.backward) == table.backward,
+            "the layer calls other than the table says");
+  });
+  require_shared(run.difference <= 1e-5, "the layer differs from its serial self by ", run.difference, " of 1");
+  out << "OK" << std::endl;
+}
+
+}  // namespace
+}  // namespace course
+
+int main(int argc, char** argv) { return course::run_program(argc, argv, course::parallel_plan); }

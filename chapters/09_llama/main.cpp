@@ -1,1 +1,68 @@
-int main() {}
+// 09: the whole Llama on one rank: tokenizer, data, AdamW, schedule, training, generation.
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "chapters/09_llama/training_loop.hpp"
+
+using namespace course;
+
+namespace {
+
+// What Hugging Face's LlamaForCausalLM.from_pretrained and AutoTokenizer read.
+void save_model(Llama& llama, const TrainingOptions& options, const TrainingData& data, std::ostream& out) {
+  const std::filesystem::path dir = options.save;
+  std::filesystem::create_directories(dir);
+  save_weights(llama, (dir / "model.safetensors").string());
+  std::ofstream config(dir / "config.json");
+  config << to_json(llama.config());
+  require(config.flush(), (dir / "config.json").string(), ": cannot be written");
+  data.tokenizer->save(dir / "tokenizer.json");
+  out << "saved: " << dir.string() << " (config.json, model.safetensors, tokenizer.json)\n";
+}
+
+void print_sizes(const Llama& llama, const TrainingOptions& options, std::ostream& out) {
+  const LlamaConfig& c = llama.config();
+  out << "Llama " << (options.model.empty() ? options.preset : options.model) << ": vocabulary " << c.vocab_size << ", hidden "
+      << c.hidden_size << ", intermediate " << c.intermediate_size << ", " << c.num_hidden_layers << " layers, "
+      << c.num_attention_heads << " heads, " << c.num_key_value_heads << " key/value heads: " << c.parameters()
+      << " parameters\n"
+      << "batch " << options.batch << " × " << options.seq << " tokens, " << options.steps << " steps, warm-up "
+      << options.warmup << "\n";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_program(argc, argv, [](Session& session) {
+    Cli cli("09_llama", "trains a Llama on one rank, and lets it write");
+    TrainingOptions options;
+    options.add_to(cli, {});
+    cli.parse(session);
+    options.settle(cli, session.size());
+
+    const TrainingData data =
+        options.bench ? bench_data(options) : prepare_data(options, session.world(), session.out());
+    Llama llama(session.backend(), options.config());
+    const auto weights = std::filesystem::path(options.model) / "model.safetensors";
+    if (!options.model.empty() && std::filesystem::exists(weights))
+      load_weights(llama, weights.string());
+    else
+      initialize(llama, options.seed);
+
+    AdamW optimizer(parameters_of(llama));
+    CrossEntropy loss(session.backend(), data.train.ignore());
+    Trainer trainer(llama, optimizer, loss, data.train, in_order(data.train.samples(), options.batch),
+                    {.schedule = options.schedule(), .accumulate = options.accumulate});
+    const Traffic nothing_sent;
+    TrainingLoop loop{trainer, options, data, session, nothing_sent};
+    if (options.bench) return loop.bench("09_llama");
+
+    print_sizes(llama, options, session.out());
+    Metrics metrics(options.metrics, true);
+    loop.run(metrics);
+    if (!options.save.empty()) save_model(llama, options, data, session.out());
+    if (!options.generate.empty()) show_generated(llama, options, data, session);
+    session.out() << "OK" << std::endl;
+  });
+}

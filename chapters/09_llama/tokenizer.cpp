@@ -41,10 +41,10 @@ Tokenizer::Tokenizer(TokenizerData data)
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
+  require(!std::filesystem::is_directory(path), path.string(), ": is a folder");
   std::ifstream file(path, std::ios::binary);
   require(file, path.string(), ": cannot be opened");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  require(!file.bad() && !std::filesystem::is_directory(path), path.string(), ": cannot be read");
   try {
     return Tokenizer(parse_tokenizer_json(text));
   } catch (const Error& e) {
@@ -57,10 +57,12 @@ void Tokenizer::save(const std::filesystem::path& path) const {
   std::ofstream file(aside, std::ios::binary);
   file << write_tokenizer_json(data_);
   file.close();
-  require(file, path.string(), ": cannot be written");
   std::error_code error;
-  std::filesystem::rename(aside, path, error);
-  require(!error, path.string(), ": cannot be written: ", error.message());
+  if (file) std::filesystem::rename(aside, path, error);
+  if (file && !error) return;
+  std::error_code ignored;
+  std::filesystem::remove(aside, ignored);
+  fail(cat(path.string(), ": cannot be written", error ? ": " + error.message() : ""));
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {

@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int deepest = 64;  // nlohmann writes nested values by recursion
+constexpr std::size_t longest_reason = 240;  // bytes: the JSON library quotes the whole value it stumbles on
+constexpr int deepest = 64;                  // nlohmann writes nested values by recursion
 
 // An object of the file and its name in messages.
 struct Section {
@@ -222,7 +223,7 @@ TokenizerData parse_tokenizer_json(std::string_view text) {
   try {
     return read(json::parse(text.begin(), text.end(), shallow));
   } catch (const json::exception& e) {
-    fail(cat("not the JSON of a tokenizer: ", e.what()));
+    fail(cat("not the JSON of a tokenizer: ", mend_utf8(std::string_view(e.what()).substr(0, longest_reason))));
   }
 }
 

@@ -81,10 +81,11 @@ class Translation {
   }
 
   void property(bool negated) {
-    const std::size_t close = std::min(in_.find('}', i_), in_.size());
-    const std::string_view name = in_.substr(i_, 3).ends_with('{') ? in_.substr(i_ + 3, close - i_ - 3) : "";
+    const std::size_t close = in_.find('}', i_);
+    const bool braces = in_.substr(i_, 3).ends_with('{') && close != std::string_view::npos;
+    const std::string_view name = braces ? in_.substr(i_ + 3, close - i_ - 3) : "";
     if (std::find(categories.begin(), categories.end(), name) == categories.end())
-      refuse(in_.substr(i_, close + 1 - i_));
+      refuse(cat(in_.substr(i_, braces ? close + 1 - i_ : 3)));
     const auto later = name == "L" ? new_letters : name == "N" ? new_numbers : std::string_view();
     set(cat("\\p{", name, "}", later), negated);
     i_ = close + 1;

@@ -46,9 +46,11 @@ std::string progress_line(const ProgressState& s) {
   const std::string n = std::to_string(s.n);
   char loss[64];
   std::snprintf(loss, sizeof(loss), std::abs(s.loss) < 1e6 ? "%.4f" : "%.4g", s.loss);
-  const std::string rate = s.tokens_per_s >= 0 && s.tokens_per_s < 1e18 ? group_digits(std::llround(s.tokens_per_s)) : "-";
+  const std::string rate =
+      s.tokens_per_s >= 0 && s.tokens_per_s < 1e18 ? group_digits(std::llround(s.tokens_per_s)) : "-";
   const std::string blanks(total.size() > n.size() ? total.size() - n.size() : 0, ' ');
-  return cat("step ", blanks, n, "/", total, "  loss ", loss, "  ", rate, " tokens/s  left ", clock_text(s.seconds_left));
+  return cat("step ", blanks, n, "/", total, "  loss ", loss, "  ", rate, " tokens/s  left ",
+             clock_text(s.seconds_left));
 }
 
 ProgressOutput stderr_output() {
@@ -118,8 +120,10 @@ void Progress::note(const std::string& line) {
 
 void Progress::finish() {
   if (!enabled_ || std::exchange(finished_, true)) return;
-  if (output_.live) clear();
-  else if (pending_) print();
+  if (output_.live)
+    clear();
+  else if (pending_)
+    print();
 }
 
 void Progress::draw() {

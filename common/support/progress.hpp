@@ -5,8 +5,8 @@
 //   progress.finish();
 //
 // On a terminal one live line, rewritten in place and gone at the end; elsewhere (a log, a pipe) whole lines: the
-// first, the last, and one at most every 10 seconds between. All of it goes to stderr, so a program's output stays clean.
-// Without colours and without escape codes, so NO_COLOR has nothing to change.
+// first, the last, and one at most every 10 seconds between. All of it goes to stderr, so a program's output stays
+// clean. Without colours and without escape codes, so NO_COLOR has nothing to change.
 #pragma once
 
 #include <cstdint>

@@ -90,12 +90,18 @@ void sync_folder_of(const std::string& path) {
 
 StoredType stored_type(DType type) {
   switch (type) {
-    case DType::F32: return StoredType::F32;
-    case DType::BF16: return StoredType::BF16;
-    case DType::I32: return StoredType::I32;
-    case DType::I64: return StoredType::I64;
-    case DType::F64: return StoredType::F64;
-    case DType::U8: return StoredType::U8;
+    case DType::F32:
+      return StoredType::F32;
+    case DType::BF16:
+      return StoredType::BF16;
+    case DType::I32:
+      return StoredType::I32;
+    case DType::I64:
+      return StoredType::I64;
+    case DType::F64:
+      return StoredType::F64;
+    case DType::U8:
+      return StoredType::U8;
   }
   fail("no such dtype");
 }
@@ -107,10 +113,11 @@ SafetensorsFile::SafetensorsFile(std::string path) : file_(std::move(path)) {
   require(size >= kLengthBytes, file_.path(), ": the file has ", size, " bytes, and the header's length alone takes 8");
   uint64_t length = 0;
   std::memcpy(&length, all.data(), sizeof(length));
-  require(length <= kMaxHeader, file_.path(), ": the header claims ", length, " bytes, the format's limit is ", kMaxHeader);
+  require(length <= kMaxHeader, file_.path(), ": the header claims ", length, " bytes, the format's limit is ",
+          kMaxHeader);
   const int64_t behind = size - kLengthBytes;
-  require(static_cast<int64_t>(length) <= behind, file_.path(), ": the header claims ", length, " bytes, the file has only ",
-          behind, " more");
+  require(static_cast<int64_t>(length) <= behind, file_.path(), ": the header claims ", length,
+          " bytes, the file has only ", behind, " more");
   data_ = all.subspan(kLengthBytes + length);
   const std::string_view text(reinterpret_cast<const char*>(all.data()) + kLengthBytes, length);
   try {
@@ -151,8 +158,8 @@ std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const
 template <typename T>
 void SafetensorsFile::read(const std::string& name, std::span<T> to) const {
   const StoredTensor& t = info(name);
-  require(static_cast<int64_t>(to.size()) == course::numel(t.shape), path(), ": tensor ", in_quotes(name), " is ", show(t.shape),
-          ", and room was given for ", to.size());
+  require(static_cast<int64_t>(to.size()) == course::numel(t.shape), path(), ": tensor ", in_quotes(name), " is ",
+          show(t.shape), ", and room was given for ", to.size());
   require(convert(t.type, bytes(name), to), path(), ": tensor ", in_quotes(name), " is ", name_of(t.type),
           ", which cannot be read as ", name_of(dtype_of<T>()));
 }

@@ -110,9 +110,9 @@ std::span<const std::byte> as_bytes_of(const Values& values) {
 //   for (...) out.append("w", as_bytes_of(row));
 //   out.finish();
 //
-// The file depends on specs, metadata and values alone, not on their order or the order of the pieces, and is to the byte
-// that of the reference library. It is written to PATH.tmp; finish() syncs it and renames it to PATH, so PATH is at any
-// moment the old file or all of the new one. Without finish() the temporary file is removed and PATH stays as it was.
+// The file depends on specs, metadata and values alone, not on their order or the order of the pieces, and is to the
+// byte that of the reference library. It is written to PATH.tmp; finish() syncs it and renames it to PATH, so PATH is at
+// any moment the old file or all of the new one. Without finish() the temporary file is removed and PATH stays as it was.
 // Two writers of one PATH at a time are a mistake of the caller.
 class SafetensorsWriter {
  public:

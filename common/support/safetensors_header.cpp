@@ -23,11 +23,11 @@ struct TypeRow {
   const char* name;
   int64_t bits;
 };
-constexpr TypeRow kTypes[] = {
-    {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6},     {"F6_E3M2", 6},     {"U8", 8},   {"I8", 8},
-    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8},     {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
-    {"I16", 16},    {"U16", 16},    {"F16", 16},        {"BF16", 16},       {"I32", 32}, {"U32", 32},
-    {"F32", 32},    {"C64", 64},    {"F64", 64},        {"I64", 64},        {"U64", 64}};
+constexpr TypeRow kTypes[] = {{"BOOL", 8},        {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
+                              {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
+                              {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16},    {"BF16", 16},
+                              {"I32", 32},        {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},
+                              {"I64", 64},        {"U64", 64}};
 static_assert(std::size(kTypes) == static_cast<size_t>(StoredType::U64) + 1);
 
 std::string clipped(std::string text) {
@@ -110,7 +110,8 @@ class HeaderReader : public nlohmann::json_sax<json> {
       return true;
     }
     if (at_ != At::Tensor || ignored_ > 0 || field_ != "dtype") return other("a string");
-    const auto* row = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeRow& r) { return value == r.name; });
+    const auto* row =
+        std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeRow& r) { return value == r.name; });
     require(row != std::end(kTypes), tensor(), ": no such dtype: ", in_quotes(value));
     tensor_.type = static_cast<StoredType>(row - kTypes);
     return true;
@@ -126,7 +127,8 @@ class HeaderReader : public nlohmann::json_sax<json> {
     }
     field_ = std::move(text);
     if (at_ != At::Tensor) return true;
-    for (auto [known, seen] : {std::pair{"dtype", &has_type_}, {"shape", &has_shape_}, {"data_offsets", &has_offsets_}}) {
+    for (auto [known, seen] :
+         {std::pair{"dtype", &has_type_}, {"shape", &has_shape_}, {"data_offsets", &has_offsets_}}) {
       if (field_ != known) continue;
       require(!*seen, tensor(), " has ", field_, " twice");
       *seen = true;
@@ -202,17 +204,20 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool other(const char* what) {
     if (ignored_ > 0) return true;
     switch (at_) {
-      case At::Outside: fail(cat("the header is ", what, ", not a JSON object"));
+      case At::Outside:
+        fail(cat("the header is ", what, ", not a JSON object"));
       case At::Root:
         if (name_ == kMetadata) fail(cat(kMetadata, " is ", what, ", not an object"));
         fail(cat(tensor(), " is ", what, ", not an object"));
-      case At::Metadata: fail(cat(kMetadata, ": ", in_quotes(field_), " is ", what, ", not a string"));
+      case At::Metadata:
+        fail(cat(kMetadata, ": ", in_quotes(field_), " is ", what, ", not a string"));
       case At::Tensor:
         require(field_ != "dtype", tensor(), ": dtype is ", what, ", not a string");
         require(field_ != "shape" && field_ != "data_offsets", tensor(), ": ", field_, " is ", what, ", not a list");
         return true;
       case At::Shape:
-      case At::Offsets: fail(cat(tensor(), ": ", field_, " holds ", what, ", not numbers alone"));
+      case At::Offsets:
+        fail(cat(tensor(), ": ", field_, " holds ", what, ", not numbers alone"));
     }
     return true;
   }
@@ -242,9 +247,8 @@ std::string range(const StoredTensor& t) { return cat("[", t.begin, ",", t.end, 
 void check_names(const std::vector<StoredTensor>& tensors) {
   std::vector<size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::tie(tensors[a].name, a) < std::tie(tensors[b].name, b);
-  });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return std::tie(tensors[a].name, a) < std::tie(tensors[b].name, b); });
   for (size_t i = 1; i < order.size(); ++i) {
     const StoredTensor &a = tensors[order[i - 1]], &b = tensors[order[i]];
     require(a.name != b.name, "two tensors are named ", in_quotes(a.name), ", at bytes ", range(a), " and ", range(b));
@@ -273,8 +277,8 @@ void check_cover(const std::vector<StoredTensor>& sorted, int64_t data_bytes) {
             " of the data, not at 0");
     require(t.begin >= covered, "tensor ", in_quotes(t.name), " starts at byte ", t.begin, ", inside tensor ",
             in_quotes(before ? before->name : ""), ", which ends at ", covered);
-    require(t.begin == covered, "tensor ", in_quotes(t.name), " starts at byte ", t.begin, ", and bytes ", covered, " to ",
-            t.begin, " belong to no tensor");
+    require(t.begin == covered, "tensor ", in_quotes(t.name), " starts at byte ", t.begin, ", and bytes ", covered,
+            " to ", t.begin, " belong to no tensor");
     require(t.end <= data_bytes, "tensor ", in_quotes(t.name), " ends at byte ", t.end,
             " of the data, and the file ends at ", data_bytes);
     covered = t.end;
@@ -310,8 +314,10 @@ std::string in_quotes(std::string_view text) {
   for (char c : clipped(std::string(text.substr(0, kMaxQuoted + 1)))) {
     const auto byte = static_cast<unsigned char>(c);
     constexpr const char* kHex = "0123456789abcdef";
-    if (byte >= 0x20 && byte != 0x7F) out += c;
-    else out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    if (byte >= 0x20 && byte != 0x7F)
+      out += c;
+    else
+      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
   }
   return out + "'";
 }
@@ -348,7 +354,8 @@ std::string make_header(std::vector<StoredTensor>& tensors, const Metadata& meta
   for (StoredTensor& t : tensors) {
     require(t.name != kMetadata, "a tensor cannot be named ", kMetadata);
     t.begin = next;
-    require(!__builtin_add_overflow(next, stored_bytes(t.type, t.shape), &next), "the tensors have more bytes than 2^63");
+    require(!__builtin_add_overflow(next, stored_bytes(t.type, t.shape), &next),
+            "the tensors have more bytes than 2^63");
     t.end = next;
     text += separator + in_json(t.name, "the tensor's name") + ":{\"dtype\":\"" + name_of(t.type) +
             "\",\"shape\":" + show(t.shape) + cat(",\"data_offsets\":[", t.begin, ",", t.end, "]}");

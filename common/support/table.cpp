@@ -40,7 +40,8 @@ bool reads_as_number(const std::string& cell) {
   }
   const std::string unit = cell.substr(i);
   if (unit.empty() || unit == "%" || unit == "x" || unit == "×") return true;
-  return unit[0] == ' ' && unit.size() > 1 && std::none_of(unit.begin() + 1, unit.end(), [](char c) { return c == ' ' || digit(c); });
+  return unit[0] == ' ' && unit.size() > 1 &&
+         std::none_of(unit.begin() + 1, unit.end(), [](char c) { return c == ' ' || digit(c); });
 }
 
 Table::Table(std::vector<std::string> header) : header_(std::move(header)) {}

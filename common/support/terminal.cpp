@@ -8,7 +8,7 @@
 
 namespace course {
 
-bool colours() { return isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR"); }
+bool colours() { return (isatty(STDOUT_FILENO) || std::getenv("COURSE_COLOUR")) && !std::getenv("NO_COLOR"); }
 
 std::string in_colour_of(int rank, const std::string& text) {
   static const char* palette[] = {"230;159;0",  "86;180;233", "0;158;115",   "240;228;66",

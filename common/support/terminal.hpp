@@ -5,7 +5,8 @@
 
 namespace course {
 
-// True when stdout is a terminal and NO_COLOR (https://no-color.org) is not set.
+// True when stdout is a terminal, or COURSE_COLOUR says that there is one behind mpirun's pipe, and NO_COLOR
+// (https://no-color.org) is not set.
 bool colours();
 
 // The text on the background of rank `rank`'s colour, or as it is where there are no colours. The palette repeats after 8

@@ -1,13 +1,14 @@
-// A sharded module against its serial self: output, gradient of the input, and each rank's box of every parameter's gradient.
+// A sharded module against its serial self: output, gradient of the input, and each rank's box of every parameter's
+// gradient.
 //
 //   Linear serial(backend(), I, O, true), sharded(backend(), I, O, true);
 //   ColwiseParallel().apply(sharded, tp);
 //   initialize(serial, 11), initialize(sharded, 11);
 //   check_module(serial, sharded, tp, random("x", {B, I}), random("dy", {B, O}), {.output = Shard(-1)});
 //
-// Against PyTorch's numbers: check_module(expected_of(golden), sharded, tp, golden.tensor("in.x"), golden.tensor("in.dout")).
-// x and dy are whole and alike on every rank; each rank is handed its part. Collective over tp; asserts on every rank with
-// CHECK. For tests of chapters 04 and later.
+// Against PyTorch's numbers: check_module(expected_of(golden), sharded, tp, golden.tensor("in.x"),
+// golden.tensor("in.dout")). x and dy are whole and alike on every rank; each rank is handed its part. Collective over
+// tp; asserts on every rank with CHECK. For tests of chapters 04 and later.
 #pragma once
 
 #include <map>
@@ -71,7 +72,8 @@ inline Expected expected_of(const Golden& golden) {
 // Fills every parameter from the tensor of its name. The file has no more parameters than the module, and no fewer.
 inline void fill_from(Module& module, const Golden& golden) {
   size_t in_file = 0;
-  for (const auto& name : golden.names()) in_file += !name.starts_with("in.") && !name.starts_with("out.") && !name.starts_with("grad.");
+  for (const auto& name : golden.names())
+    in_file += !name.starts_with("in.") && !name.starts_with("out.") && !name.starts_with("grad.");
   const Parameters parameters = parameters_of(module);
   CHECK(parameters.size() == in_file);
   for (Parameter* p : parameters) {
@@ -81,8 +83,8 @@ inline void fill_from(Module& module, const Golden& golden) {
 }
 
 // Runs the sharded module forward and backward, from cleared gradients, which are left as they come.
-inline void check_module(const Expected& expected, Module& sharded, const DeviceMesh& tp, const Tensor& x, const Tensor& dy,
-                         const ModuleCheck& how = {}) {
+inline void check_module(const Expected& expected, Module& sharded, const DeviceMesh& tp, const Tensor& x,
+                         const Tensor& dy, const ModuleCheck& how = {}) {
   const auto placed = [](const Tensor& whole, const Placement& p) { return from_front(p, whole.rank()); };
   clear_gradients(sharded);
 
@@ -121,7 +123,8 @@ inline void check_module(const Expected& expected, Module& sharded, const Device
     CHECK(found != expected.gradients.end());
     Tensor gradient = backend().clone(p->gradient());
     if (is_partial(p->grad_placement(tp.name(0))) && tp.size() > 1) tp.comm().all_reduce(gradient).wait();
-    if (found != expected.gradients.end()) CHECK(differs(gradient, part_of(found->second, p->box()), how.tolerance) == "");
+    if (found != expected.gradients.end())
+      CHECK(differs(gradient, part_of(found->second, p->box()), how.tolerance) == "");
   }
 }
 
@@ -136,6 +139,45 @@ inline void check_module(Module& serial, Module& sharded, const DeviceMesh& tp, 
     CHECK(differs(parts[i]->value(), part_of(whole[i]->value(), parts[i]->box())) == "");
   }
   check_module(run_serial(serial, x, dy), sharded, tp, x, dy, how);
+}
+
+// Every gradient of a serial module against finite differences of Σ y·dy: the slope between value - step and value +
+// step, for each number of x and of the parameters. Keep the sizes small. x is f32, or ids (which have no slope).
+inline void check_gradients_numerically(Module& module, const Tensor& x, const Tensor& dy, double step = 1e-2,
+                                        double tolerance = 2e-3) {
+  const Expected analytic = run_serial(module, x, dy);
+  const auto weights = backend().to_host(dy);
+  const auto loss = [&](const Tensor& at) {
+    const auto y = backend().to_host(module.forward(backend().clone(at)).local());
+    double sum = 0;
+    for (size_t i = 0; i < y.size(); ++i) sum += double(y[i]) * weights[i];
+    return sum;
+  };
+  const auto slopes = [&](Tensor& value, const Tensor& at) {
+    const auto before = backend().to_host(value);
+    std::vector<float> slope(before.size());
+    for (size_t i = 0; i < before.size(); ++i) {
+      const auto loss_with = [&](float number) {
+        auto moved = before;
+        moved[i] = number;
+        backend().copy_in(value, moved.data());
+        return loss(at);
+      };
+      const float up = before[i] + static_cast<float>(step), down = before[i] - static_cast<float>(step);
+      slope[i] = static_cast<float>((loss_with(up) - loss_with(down)) / (double(up) - down));
+    }
+    backend().copy_in(value, before.data());
+    return backend().from_host(slope, value.shape());
+  };
+  if (analytic.dx.defined()) {
+    INFO("gradient of the input against finite differences");
+    Tensor moved = backend().clone(x);
+    CHECK(differs(analytic.dx, slopes(moved, moved), tolerance) == "");
+  }
+  for (Parameter* p : parameters_of(module)) {
+    INFO("gradient of " << p->name() << " against finite differences");
+    CHECK(differs(analytic.gradients.at(p->name()), slopes(p->owned(), x), tolerance) == "");
+  }
 }
 
 }  // namespace course::test

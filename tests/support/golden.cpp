@@ -42,7 +42,8 @@ std::vector<std::string> golden_files(const std::string& prefix) {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(golden_dir())) {
     const auto& path = entry.path();
-    if (path.extension() == ".safetensors" && path.filename().string().starts_with(prefix)) files.push_back(path.string());
+    if (path.extension() == ".safetensors" && path.filename().string().starts_with(prefix))
+      files.push_back(path.string());
   }
   require(!files.empty(), "no golden file ", golden_dir(), "/", prefix, "*.safetensors");
   std::sort(files.begin(), files.end());

@@ -20,11 +20,12 @@ namespace course::test {
 
 // The folder: what COURSE_GOLDEN names, else tests/golden (tests run in the root of the repository).
 std::string golden_dir();
-// The safetensors files whose name begins with `prefix` ("linear__"), sorted. Throws where there is none: a test that walks
-// over nothing would pass.
+// The safetensors files whose name begins with `prefix` ("linear__"), sorted. Throws where there is none: a test that
+// walks over nothing would pass.
 std::vector<std::string> golden_files(const std::string& prefix);
 
-// An open file. Every getter throws Error that names the file when the key or tensor is not there or reads as another type.
+// An open file. Every getter throws Error that names the file when the key or tensor is not there or reads as another
+// type.
 class Golden {
  public:
   explicit Golden(const std::string& path) : file_(path) {}

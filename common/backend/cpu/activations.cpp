@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "common/backend/cpu/kernels.hpp"
 #include "common/backend/cpu/parallel.hpp"
 #include "common/backend/cpu/simd_math.hpp"

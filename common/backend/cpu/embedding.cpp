@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "common/backend/cpu/index.hpp"
 #include "common/backend/cpu/kernels.hpp"

@@ -12,14 +12,17 @@ namespace {
 Tensor inputs(const std::string& name, int64_t n, float size) {
   const std::vector<float> ends = {0, -0.0f, 1e-30f, -1e-6f, 88, -88, 1e4f, -1e4f, 3e38f, -3e38f};
   const Rng rng(5, name);
-  return make({n}, [&](int64_t i) { return i < int64_t(ends.size()) && n > 100 ? ends[i] : float(2 * rng.uniform(i) - 1) * size; });
+  return make({n}, [&](int64_t i) {
+    return i < int64_t(ends.size()) && n > 100 ? ends[i] : float(2 * rng.uniform(i) - 1) * size;
+  });
 }
 
 const std::vector<int64_t> kSizes = {0, 1, 17, 333, 20011};
 
 Values slopes(const std::function<double(double)>& f, const Values& x, const Values& dy) {
   Values d(x.size());
-  for (size_t i = 0; i < x.size(); ++i) d[i] = std::abs(x[i]) > 1e3 ? (x[i] > 0 ? dy[i] : 0) : dy[i] * (f(x[i] + 1e-5) - f(x[i] - 1e-5)) / 2e-5;
+  for (size_t i = 0; i < x.size(); ++i)
+    d[i] = std::abs(x[i]) > 1e3 ? (x[i] > 0 ? dy[i] : 0) : dy[i] * (f(x[i] + 1e-5) - f(x[i] - 1e-5)) / 2e-5;
   return d;
 }
 
@@ -40,7 +43,8 @@ TEST_CASE("gelu: both kinds, forward and derivative") {
         INFO("x " << values_of(x)[i] << " gives " << got[i] << ", should " << twin[i]);
         if (!(std::abs(got[i] - twin[i]) <= 5e-7 * (1 + std::abs(twin[i])))) CHECK(got[i] == twin[i]);
       }
-      CHECK(far(dx, slopes([&](double v) { return twin::gelu({v}, kind)[0]; }, values_of(x), values_of(dy)), 2e-6) == "");
+      CHECK(far(dx, slopes([&](double v) { return twin::gelu({v}, kind)[0]; }, values_of(x), values_of(dy)), 2e-6) ==
+            "");
     }
 }
 

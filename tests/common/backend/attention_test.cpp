@@ -32,8 +32,11 @@ struct Run {
 Run run(const twin::AttentionSizes& z, bool padded, float size = 1) {
   Backend& be = backend();
   const Shape query = {z.B, z.S, z.H, z.D}, key = {z.B, z.T, z.K, z.D};
-  Run r = {random("q", query, size), random("k", key, size), random("v", key), random("dy", query), random("y", query),
-           random("lse", {z.B, z.H, z.S}), random("dq", query), random("dk", key), random("dv", key), {}};
+  Run r = {random("q", query, size), random("k", key, size),
+           random("v", key),         random("dy", query),
+           random("y", query),       random("lse", {z.B, z.H, z.S}),
+           random("dq", query),      random("dk", key),
+           random("dv", key),        {}};
   Tensor mask;
   if (padded) {
     r.attend = padding(z);
@@ -54,10 +57,8 @@ TEST_CASE("attention: forward and backward as their twins") {
                                   Case{{2, 1, 9, 4, 2, 8}, false},      // one query, as in decoding
                                   Case{{3, 70, 70, 2, 1, 16}, false},   // two tiles, the second short
                                   Case{{2, 131, 150, 4, 2, 7}, false},  // three tiles, a prefix
-                                  Case{{3, 9, 9, 4, 2, 4}, true},
-                                  Case{{3, 140, 140, 4, 2, 6}, true},
-                                  Case{{2, 66, 80, 2, 2, 32}, true},
-                                  Case{{1, 1, 1, 1, 1, 1}, false}}) {
+                                  Case{{3, 9, 9, 4, 2, 4}, true}, Case{{3, 140, 140, 4, 2, 6}, true},
+                                  Case{{2, 66, 80, 2, 2, 32}, true}, Case{{1, 1, 1, 1, 1, 1}, false}}) {
     CAPTURE(z.B, z.S, z.T, z.H, z.K, z.D, padded);
     const Run r = run(z, padded, 3);
     const Values q = values_of(r.q), k = values_of(r.k), v = values_of(r.v);
@@ -78,7 +79,9 @@ TEST_CASE("attention: backward against finite differences") {
     const twin::AttentionSizes z = {2, 6, 8, 4, 2, 3};
     const Run r = run(z, padded);
     const Values q = values_of(r.q), k = values_of(r.k), v = values_of(r.v), dy = values_of(r.dy);
-    auto loss = [&](const Values& a, const Values& b, const Values& c) { return dot(dy, twin::attention(a, b, c, r.attend, z).y); };
+    auto loss = [&](const Values& a, const Values& b, const Values& c) {
+      return dot(dy, twin::attention(a, b, c, r.attend, z).y);
+    };
     CHECK(far(r.dq, slope([&](const Values& x) { return loss(x, k, v); }, q), 1e-5) == "");
     CHECK(far(r.dk, slope([&](const Values& x) { return loss(q, x, v); }, k), 1e-5) == "");
     CHECK(far(r.dv, slope([&](const Values& x) { return loss(q, k, x); }, v), 1e-5) == "");
@@ -89,8 +92,8 @@ TEST_CASE("attention: a query that stands on a hidden key sees nothing: zeros, n
   Backend& be = backend();
   const Tensor attend = ints(Ints(2 * 5), {2, 5});
   const Tensor q = random("q", {2, 4, 2, 3}), k = random("k", {2, 5, 1, 3}), v = random("v", {2, 5, 1, 3});
-  Tensor y = random("y", {2, 4, 2, 3}), lse = be.empty({2, 2, 4}), dq = random("dq", {2, 4, 2, 3}), dk = random("dk", {2, 5, 1, 3}),
-         dv = random("dv", {2, 5, 1, 3});
+  Tensor y = random("y", {2, 4, 2, 3}), lse = be.empty({2, 2, 4}), dq = random("dq", {2, 4, 2, 3}),
+         dk = random("dk", {2, 5, 1, 3}), dv = random("dv", {2, 5, 1, 3});
   be.attention(q, k, v, &attend, y, lse);
   be.attention_backward(q, q, k, v, &attend, y, lse, dq, dk, dv);
   CHECK(far(y, Values(48), 0) == "");
@@ -103,8 +106,8 @@ TEST_CASE("attention: a query that stands on a hidden key sees nothing: zeros, n
 TEST_CASE("attention: large scores") {
   Backend& be = backend();
   const Tensor q = random("q", {1, 9, 1, 4}, 200), k = random("k", {1, 9, 1, 4}, 200), v = random("v", {1, 9, 1, 4});
-  Tensor y = be.empty({1, 9, 1, 4}), lse = be.empty({1, 1, 9}), dq = be.empty({1, 9, 1, 4}), dk = be.empty({1, 9, 1, 4}),
-         dv = be.empty({1, 9, 1, 4});
+  Tensor y = be.empty({1, 9, 1, 4}), lse = be.empty({1, 1, 9}), dq = be.empty({1, 9, 1, 4}),
+         dk = be.empty({1, 9, 1, 4}), dv = be.empty({1, 9, 1, 4});
   be.attention(q, k, v, nullptr, y, lse);
   be.attention_backward(v, q, k, v, nullptr, y, lse, dq, dk, dv);
   for (const Tensor* x : {&y, &lse, &dq, &dk, &dv})
@@ -128,7 +131,11 @@ TEST_CASE("attention: a later key changes no earlier query") {
 }
 
 TEST_CASE("attention: empty sizes") {
-  for (const twin::AttentionSizes& z : {twin::AttentionSizes{0, 3, 3, 2, 1, 4}, {2, 0, 3, 2, 1, 4}, {2, 3, 3, 0, 0, 4}, {2, 0, 0, 2, 1, 4}, {2, 3, 3, 2, 1, 0},
+  for (const twin::AttentionSizes& z : {twin::AttentionSizes{0, 3, 3, 2, 1, 4},
+                                        {2, 0, 3, 2, 1, 4},
+                                        {2, 3, 3, 0, 0, 4},
+                                        {2, 0, 0, 2, 1, 4},
+                                        {2, 3, 3, 2, 1, 0},
                                         {2, 3, 3, 0, 2, 4}}) {
     CAPTURE(z.B, z.S, z.T, z.H, z.K, z.D);
     const Run r = run(z, false);

@@ -52,7 +52,8 @@ TEST_CASE("cross entropy: loss and gradient, whole and in shards") {
     int64_t N, V, p;
     float size;
   };
-  for (const auto& [N, V, p, size] : {Case{5, 7, 1, 3}, Case{9, 131, 3, 20}, Case{40, 1, 1, 1}, Case{1, 3, 5, 2}, Case{30, 67, 2, 1e4f}, Case{0, 5, 2, 1}}) {
+  for (const auto& [N, V, p, size] : {Case{5, 7, 1, 3}, Case{9, 131, 3, 20}, Case{40, 1, 1, 1}, Case{1, 3, 5, 2},
+                                      Case{30, 67, 2, 1e4f}, Case{0, 5, 2, 1}}) {
     CAPTURE(N, V, p, size);
     Ints targets = random_ints("targets", N, 0, V);
     for (int64_t n = 0; n < N; n += 3) targets[n] = -100;
@@ -62,7 +63,8 @@ TEST_CASE("cross entropy: loss and gradient, whole and in shards") {
     CHECK(loss_of(parts, targets, -100) == Approx(twin::cross_entropy(l, targets, -100, V)).epsilon(1e-5).margin(1e-6));
     Values slopes(l.size());
     const double factor = 0.3;
-    if (size < 100) slopes = slope([&](const Values& x) { return factor * twin::cross_entropy(x, targets, -100, V); }, l);
+    if (size < 100)
+      slopes = slope([&](const Values& x) { return factor * twin::cross_entropy(x, targets, -100, V); }, l);
     for (int64_t r = 0; r < p; ++r) {
       const int64_t begin = r * V / p, count = (r + 1) * V / p - begin;
       Tensor grad = be.slice(logits, 1, begin, count);
@@ -83,8 +85,10 @@ TEST_CASE("cross entropy: huge logits in two shards, a vocabulary of equals") {
   const Values right = {0, 1000, 2000};
   const Ints labels = {0, 1, 4};
   for (int i = 0; i < 3; ++i)
-    CHECK(loss_of(combined(be.from_host(row, {1, 8}), ints({labels[i]}, {1}), 2), {labels[i]}, -100) == Approx(right[i]).margin(1e-6));
-  CHECK(loss_of(combined(be.zeros({1, 128256}), ints({128255}, {1}), 3), {128255}, -100) == Approx(11.7617835).epsilon(1e-6));
+    CHECK(loss_of(combined(be.from_host(row, {1, 8}), ints({labels[i]}, {1}), 2), {labels[i]}, -100) ==
+          Approx(right[i]).margin(1e-6));
+  CHECK(loss_of(combined(be.zeros({1, 128256}), ints({128255}, {1}), 3), {128255}, -100) ==
+        Approx(11.7617835).epsilon(1e-6));
 }
 
 TEST_CASE("cross entropy: rows of -inf and shards with no columns") {

@@ -41,7 +41,8 @@ TEST_CASE("elements: squared_norm sums in double") {
 
 TEST_CASE("elements: bias and its gradient, over any leading dims") {
   Backend& be = backend();
-  for (const Shape& shape : {Shape{5, 3}, Shape{2, 7, 129}, Shape{300, 65}, Shape{1, 1}, Shape{0, 4}, Shape{4, 0}, Shape{700, 70}}) {
+  for (const Shape& shape :
+       {Shape{5, 3}, Shape{2, 7, 129}, Shape{300, 65}, Shape{1, 1}, Shape{0, 4}, Shape{4, 0}, Shape{700, 70}}) {
     CAPTURE(show(shape));
     const int64_t E = shape.back();
     Tensor y = random("y", shape), bias = random("bias", {E}), dbias = random("dbias", {E});

@@ -9,8 +9,8 @@ TEST_CASE("embedding: a shard of the vocabulary, forward and backward") {
   struct Case {
     int64_t N, V, begin, R, E;
   };
-  for (const auto& [N, V, begin, R, E] : {Case{9, 12, 0, 12, 5}, Case{40, 12, 4, 5, 65}, Case{300, 3, 1, 2, 130}, Case{7, 12, 12, 0, 3},
-                                          Case{0, 5, 0, 5, 4}, Case{1, 5, 0, 5, 1}}) {
+  for (const auto& [N, V, begin, R, E] : {Case{9, 12, 0, 12, 5}, Case{40, 12, 4, 5, 65}, Case{300, 3, 1, 2, 130},
+                                          Case{7, 12, 12, 0, 3}, Case{0, 5, 0, 5, 4}, Case{1, 5, 0, 5, 1}}) {
     CAPTURE(N, V, begin, R, E);
     const Ints ids = random_ints("ids", N, 0, V);
     const Tensor i = ints(ids, {N}), table = random("table", {R, E}), dy = random("dy", {N, E});

@@ -9,8 +9,8 @@ namespace {
 struct Size {
   int64_t M, N, K;
 };
-const std::vector<Size> kSizes = {{1, 1, 1},   {3, 5, 7},    {1, 40, 9},     {33, 1, 65},  {64, 48, 32}, {67, 35, 129},
-                                  {13, 100, 300}, {200, 70, 513}, {0, 5, 3}, {5, 0, 3}, {5, 3, 0}, {0, 0, 0}};
+const std::vector<Size> kSizes = {{1, 1, 1},      {3, 5, 7},      {1, 40, 9}, {33, 1, 65}, {64, 48, 32}, {67, 35, 129},
+                                  {13, 100, 300}, {200, 70, 513}, {0, 5, 3},  {5, 0, 3},   {5, 3, 0},    {0, 0, 0}};
 }  // namespace
 
 TEST_CASE("matmul: all four transpositions, written over and added") {
@@ -45,9 +45,11 @@ TEST_CASE("matmul: leading dims fold into rows") {
 TEST_CASE("matmul: shapes that do not fit are refused with the shapes") {
   Backend& be = backend();
   Tensor c = be.zeros({2, 4});
-  CHECK_THROWS_WITH(be.matmul(be.zeros({2, 3}), false, be.zeros({5, 4}), false, c), Catch::Contains("[2,3]") && Catch::Contains("[5,4]"));
+  CHECK_THROWS_WITH(be.matmul(be.zeros({2, 3}), false, be.zeros({5, 4}), false, c),
+                    Catch::Contains("[2,3]") && Catch::Contains("[5,4]"));
   CHECK_THROWS_AS(be.matmul(be.zeros({2, 3}), false, be.zeros({3, 5}), false, c), Error);
-  CHECK_THROWS_WITH(be.matmul(be.empty({2, 3}, DType::BF16), false, be.zeros({3, 4}), false, c), Catch::Contains("bf16"));
+  CHECK_THROWS_WITH(be.matmul(be.empty({2, 3}, DType::BF16), false, be.zeros({3, 4}), false, c),
+                    Catch::Contains("bf16"));
 }
 
 // On strided views, as attention calls it, and the twin of oneDNN's.
@@ -68,11 +70,13 @@ TEST_CASE("gemm: plain loops agree with the fast one, on parts of larger matrice
             for (int64_t n = 0; n < N; ++n) {
               double sum = 0;
               for (int64_t k = 0; k < K; ++k)
-                sum += double(ta ? a[k * stride_a + m] : a[m * stride_a + k]) * (tb ? b[n * stride_b + k] : b[k * stride_b + n]);
+                sum += double(ta ? a[k * stride_a + m] : a[m * stride_a + k]) *
+                       (tb ? b[n * stride_b + k] : b[k * stride_b + n]);
               twin[m * stride_c + n] = (add ? c[m * stride_c + n] : 0) - 0.7 * sum;
             }
           cpu::gemm(M, N, K, -0.7f, {a.data(), stride_a, ta}, {b.data(), stride_b, tb}, add, c.data(), stride_c);
-          cpu::plain_gemm(M, N, K, -0.7f, {a.data(), stride_a, ta}, {b.data(), stride_b, tb}, add, plain.data(), stride_c);
+          cpu::plain_gemm(M, N, K, -0.7f, {a.data(), stride_a, ta}, {b.data(), stride_b, tb}, add, plain.data(),
+                          stride_c);
           CHECK(differs(c, twin, {M, stride_c}, 1e-5) == "");
           CHECK(differs(plain, twin, {M, stride_c}, 1e-5) == "");
         }

@@ -8,7 +8,8 @@ using namespace course::test;
 
 TEST_CASE("rms_norm: forward, backward against finite differences") {
   Backend& be = backend();
-  for (const Shape& shape : {Shape{3, 5}, Shape{2, 3, 17}, Shape{1, 1}, Shape{37, 8}, Shape{0, 4}, Shape{3, 0}, Shape{70, 9}}) {
+  for (const Shape& shape :
+       {Shape{3, 5}, Shape{2, 3, 17}, Shape{1, 1}, Shape{37, 8}, Shape{0, 4}, Shape{3, 0}, Shape{70, 9}}) {
     CAPTURE(show(shape));
     const int64_t E = shape.back(), N = E ? numel(shape) / E : shape[0];
     const double eps = 0.01;
@@ -19,7 +20,8 @@ TEST_CASE("rms_norm: forward, backward against finite differences") {
     if (E) CHECK(far(y, twin::rms_norm(xs, ws, eps, E)) == "");
     be.rms_norm_backward(dy, x, weight, rstd, dx, dweight);
     // At E = 1 almost all of it cancels.
-    CHECK(far(dx, slope([&](const Values& v) { return dot(ds, twin::rms_norm(v, ws, eps, E)); }, xs), E == 1 ? 1e-3 : 1e-5) == "");
+    CHECK(far(dx, slope([&](const Values& v) { return dot(ds, twin::rms_norm(v, ws, eps, E)); }, xs),
+              E == 1 ? 1e-3 : 1e-5) == "");
     Values slopes = slope([&](const Values& v) { return dot(ds, twin::rms_norm(xs, v, eps, E)); }, ws);
     for (int64_t e = 0; e < E; ++e) slopes[e] += before[e];  // dweight adds
     CHECK(far(dweight, slopes, 1e-5) == "");
@@ -40,7 +42,8 @@ TEST_CASE("rms_norm: a row of zeros gives zeros") {
 // Case B01 of tests/cases: the weight gradients of both halves of the sequence, and their sum.
 TEST_CASE("rms_norm: the weight gradient of case B01") {
   Backend& be = backend();
-  const std::vector<float> x = {1, 2, 3, 4, 2, 0, 0, 2, 0, 1, 0, -1, 4, 3, 2, 1}, dy = {1, 1, 1, 1, 1, 0, 0, 0, 0, 2, 0, 0, 1, -1, 1, -1};
+  const std::vector<float> x = {1, 2, 3, 4, 2, 0, 0, 2, 0, 1, 0, -1, 4, 3, 2, 1},
+                           dy = {1, 1, 1, 1, 1, 0, 0, 0, 0, 2, 0, 0, 1, -1, 1, -1};
   const Tensor X = be.from_host(x, {4, 4}), dY = be.from_host(dy, {4, 4}), w = be.full({4}, 1);
   Tensor Y = be.empty({4, 4}), rstd = be.empty({4}), dX = be.empty({4, 4}), dW = be.zeros({4});
   be.rms_norm(X, w, 1e-5f, Y, rstd);

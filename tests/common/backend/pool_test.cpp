@@ -40,7 +40,8 @@ TEST_CASE("pool: now and peak count the bytes of live tensors") {
 TEST_CASE("pool: blocks are aligned, apart and wholly usable") {
   Pool pool;
   std::vector<Tensor> tensors;
-  for (int64_t n : {1, 3, 63, 64, 65, 1000, 4097, 70001, (5 << 20) + 1}) tensors.emplace_back(pool, Shape{n}, DType::U8);
+  for (int64_t n : {1, 3, 63, 64, 65, 1000, 4097, 70001, (5 << 20) + 1})
+    tensors.emplace_back(pool, Shape{n}, DType::U8);
   uint8_t mark = 1;
   for (Tensor& x : tensors) {
     CHECK(reinterpret_cast<uintptr_t>(x.raw()) % 64 == 0);

@@ -11,8 +11,8 @@ TEST_CASE("rope: forward as its twin, backward turns back") {
   struct Case {
     int64_t B, S, H, D, P;
   };
-  for (const auto& [B, S, H, D, P] : {Case{2, 3, 5, 6, 7}, Case{3, 70, 4, 34, 100}, Case{1, 1, 1, 2, 1}, Case{2, 0, 3, 4, 5}, Case{2, 3, 0, 4, 5},
-                                      Case{2, 3, 4, 0, 5}}) {
+  for (const auto& [B, S, H, D, P] : {Case{2, 3, 5, 6, 7}, Case{3, 70, 4, 34, 100}, Case{1, 1, 1, 2, 1},
+                                      Case{2, 0, 3, 4, 5}, Case{2, 3, 0, 4, 5}, Case{2, 3, 4, 0, 5}}) {
     CAPTURE(B, S, H, D, P);
     const Tensor angle = random("angle", {P, D / 2}, 3);
     const std::vector<float> angles = be.to_host(angle);
@@ -42,7 +42,8 @@ TEST_CASE("rope: a position past the table is refused with both numbers") {
   Backend& be = backend();
   const Tensor table = be.zeros({16, 2});
   Tensor x = be.zeros({1, 2, 1, 4});
-  CHECK_THROWS_WITH(be.rope(x, table, table, ints({3, 16}, {2}), false), Catch::Contains("position 16") && Catch::Contains("16"));
+  CHECK_THROWS_WITH(be.rope(x, table, table, ints({3, 16}, {2}), false),
+                    Catch::Contains("position 16") && Catch::Contains("16"));
   CHECK_THROWS_AS(be.rope(x, table, table, ints({3, -1}, {2}), false), Error);
   CHECK_NOTHROW(be.rope(x, table, table, ints({3, 15}, {2}), false));
 }

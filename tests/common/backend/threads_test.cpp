@@ -31,7 +31,8 @@ std::vector<Tensor> outputs(Backend& be, int threads) {
   std::vector<Tensor> out;
   {
     const Tensor x = input("x", {601, 130}), dy = input("dy", {601, 130}), w = input("w", {130});
-    Tensor y = be.empty(x.shape()), rstd = be.empty({601}), dx = be.empty(x.shape()), dw = be.zeros({130}), db = be.zeros({130});
+    Tensor y = be.empty(x.shape()), rstd = be.empty({601}), dx = be.empty(x.shape()), dw = be.zeros({130}),
+           db = be.zeros({130});
     be.rms_norm(x, w, 1e-5f, y, rstd);
     be.rms_norm_backward(dy, x, w, rstd, dx, dw);
     be.sum_rows(dy, db);
@@ -47,7 +48,8 @@ std::vector<Tensor> outputs(Backend& be, int threads) {
   }
   {
     const Tensor q = input("q", {3, 150, 4, 16}), k = input("k", {3, 160, 2, 16}), v = input("v", {3, 160, 2, 16});
-    Tensor y = be.empty(q.shape()), lse = be.empty({3, 4, 150}), dq = be.empty(q.shape()), dk = be.empty(k.shape()), dv = be.empty(v.shape());
+    Tensor y = be.empty(q.shape()), lse = be.empty({3, 4, 150}), dq = be.empty(q.shape()), dk = be.empty(k.shape()),
+           dv = be.empty(v.shape());
     be.attention(q, k, v, nullptr, y, lse);
     be.attention_backward(q, q, k, v, nullptr, y, lse, dq, dk, dv);
     for (Tensor* t : {&y, &lse, &dq, &dk, &dv}) out.push_back(std::move(*t));

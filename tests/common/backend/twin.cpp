@@ -49,7 +49,8 @@ Values matmul(const Values& a, bool transpose_a, const Values& b, bool transpose
   Values c(M * N);
   for (int64_t m = 0; m < M; ++m)
     for (int64_t n = 0; n < N; ++n)
-      for (int64_t k = 0; k < K; ++k) c[m * N + n] += (transpose_a ? a[k * M + m] : a[m * K + k]) * (transpose_b ? b[n * K + k] : b[k * N + n]);
+      for (int64_t k = 0; k < K; ++k)
+        c[m * N + n] += (transpose_a ? a[k * M + m] : a[m * K + k]) * (transpose_b ? b[n * K + k] : b[k * N + n]);
   return c;
 }
 
@@ -77,7 +78,8 @@ Values silu_mul(const Values& gate, const Values& up) {
   return y;
 }
 
-Values rope(const Values& x, const Values& cos, const Values& sin, const Ints& positions, int64_t S, int64_t H, int64_t D) {
+Values rope(const Values& x, const Values& cos, const Values& sin, const Ints& positions, int64_t S, int64_t H,
+            int64_t D) {
   Values y(x.size());
   for (size_t row = 0; row < x.size() / D; ++row) {
     const int64_t position = positions[row / H % S];
@@ -107,7 +109,8 @@ double cross_entropy(const Values& logits, const Ints& targets, int64_t ignore, 
 namespace {
 
 // The weights of one query: softmax over the keys it sees, empty if it sees none.
-Values weights(const Values& q, const Values& k, const Ints& attend, const AttentionSizes& z, int64_t b, int64_t h, int64_t i, double* lse) {
+Values weights(const Values& q, const Values& k, const Ints& attend, const AttentionSizes& z, int64_t b, int64_t h,
+               int64_t i, double* lse) {
   const int64_t stands = z.T - z.S + i, c = h / (z.H / z.K);
   *lse = -std::numeric_limits<double>::infinity();
   if (!attend.empty() && !attend[b * z.T + stands]) return {};
@@ -115,7 +118,8 @@ Values weights(const Values& q, const Values& k, const Ints& attend, const Atten
   double sum = 0;
   for (int64_t j = 0; j <= stands; ++j) {
     double score = 0;
-    for (int64_t d = 0; d < z.D; ++d) score += q[((b * z.S + i) * z.H + h) * z.D + d] * k[((b * z.T + j) * z.K + c) * z.D + d];
+    for (int64_t d = 0; d < z.D; ++d)
+      score += q[((b * z.S + i) * z.H + h) * z.D + d] * k[((b * z.T + j) * z.K + c) * z.D + d];
     const bool seen = attend.empty() || attend[b * z.T + j];
     sum += p[j] = seen ? std::exp(score / std::sqrt(double(z.D))) : 0;
   }
@@ -139,8 +143,8 @@ Attended attention(const Values& q, const Values& k, const Values& v, const Ints
   return out;
 }
 
-AttentionSlopes attention_backward(const Values& dy, const Values& q, const Values& k, const Values& v, const Ints& attend,
-                                   const AttentionSizes& z) {
+AttentionSlopes attention_backward(const Values& dy, const Values& q, const Values& k, const Values& v,
+                                   const Ints& attend, const AttentionSizes& z) {
   AttentionSlopes out = {Values(q.size()), Values(k.size()), Values(v.size())};
   const double factor = 1 / std::sqrt(double(z.D));
   for (int64_t b = 0; b < z.B; ++b)

@@ -1,5 +1,5 @@
-// The plain twins of the kernels: loops in double, written for the eye alone. A kernel is right when it agrees with its twin.
-// Letters as in common/backend/backend.hpp.
+// The plain twins of the kernels: loops in double, written for the eye alone. A kernel is right when it agrees with its
+// twin. Letters as in common/backend/backend.hpp.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ Values matmul(const Values& a, bool transpose_a, const Values& b, bool transpose
 Values rms_norm(const Values& x, const Values& weight, double eps, int64_t E);
 Values gelu(const Values& x, Gelu kind);
 Values silu_mul(const Values& gate, const Values& up);
-Values rope(const Values& x, const Values& cos, const Values& sin, const Ints& positions, int64_t S, int64_t H, int64_t D);
+Values rope(const Values& x, const Values& cos, const Values& sin, const Ints& positions, int64_t S, int64_t H,
+            int64_t D);
 double cross_entropy(const Values& logits, const Ints& targets, int64_t ignore, int64_t V);  // the sum over valid rows
 
 struct AttentionSizes {
@@ -44,8 +45,8 @@ Attended attention(const Values& q, const Values& k, const Values& v, const Ints
 struct AttentionSlopes {
   Values dq, dk, dv;
 };
-AttentionSlopes attention_backward(const Values& dy, const Values& q, const Values& k, const Values& v, const Ints& attend,
-                                   const AttentionSizes& sizes);
+AttentionSlopes attention_backward(const Values& dy, const Values& q, const Values& k, const Values& v,
+                                   const Ints& attend, const AttentionSizes& sizes);
 
 }  // namespace twin
 

@@ -29,8 +29,10 @@ struct Fake {
         at = 0;
         continue;
       }
-      if (at < line.size()) line[at] = c;
-      else line += c;
+      if (at < line.size())
+        line[at] = c;
+      else
+        line += c;
       ++at;
     }
     line.erase(line.find_last_not_of(' ') + 1);

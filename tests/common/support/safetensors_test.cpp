@@ -118,7 +118,8 @@ std::string reason(const std::string& header, const std::string& data = "") {
   return words.empty() ? "" : words.substr(path.size() + 2);
 }
 
-std::string entry(const std::string& name, const std::string& dtype, const std::string& shape, const std::string& offsets) {
+std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
+                  const std::string& offsets) {
   return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
 }
 
@@ -127,9 +128,13 @@ using Catch::Matchers::Contains;
 // ---------------------------------------------------------------------------------------------------------------
 // Values against expected.json
 
-double as_double(const json& value) { return value.is_string() ? std::strtod(value.get<std::string>().c_str(), nullptr) : value.get<double>(); }
+double as_double(const json& value) {
+  return value.is_string() ? std::strtod(value.get<std::string>().c_str(), nullptr) : value.get<double>();
+}
 
-bool same(double a, double b) { return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b)); }
+bool same(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+}
 
 // Integers of any width, so that a type we have no read() for is compared too.
 template <typename T>
@@ -146,15 +151,25 @@ std::vector<json> integers(std::span<const std::byte> bytes) {
 std::vector<json> integers(const SafetensorsFile& file, const StoredTensor& t) {
   const auto bytes = file.bytes(t.name);
   switch (t.type) {
-    case StoredType::I8: return integers<int8_t>(bytes);
-    case StoredType::U8: return integers<uint8_t>(bytes);
-    case StoredType::I16: return integers<int16_t>(bytes);
-    case StoredType::U16: return integers<uint16_t>(bytes);
-    case StoredType::I32: return integers<int32_t>(bytes);
-    case StoredType::U32: return integers<uint32_t>(bytes);
-    case StoredType::I64: return integers<int64_t>(bytes);
-    case StoredType::U64: return integers<uint64_t>(bytes);
-    default: FAIL("expected.json has values of a type this test cannot compare: " << name_of(t.type)); return {};
+    case StoredType::I8:
+      return integers<int8_t>(bytes);
+    case StoredType::U8:
+      return integers<uint8_t>(bytes);
+    case StoredType::I16:
+      return integers<int16_t>(bytes);
+    case StoredType::U16:
+      return integers<uint16_t>(bytes);
+    case StoredType::I32:
+      return integers<int32_t>(bytes);
+    case StoredType::U32:
+      return integers<uint32_t>(bytes);
+    case StoredType::I64:
+      return integers<int64_t>(bytes);
+    case StoredType::U64:
+      return integers<uint64_t>(bytes);
+    default:
+      FAIL("expected.json has values of a type this test cannot compare: " << name_of(t.type));
+      return {};
   }
 }
 
@@ -305,8 +320,10 @@ TEST_CASE("B33: a hostile header is refused by name and in little memory") {
     CHECK(words.find('\n') == std::string::npos);
     return words;
   };
-  const auto one = [&](const std::string& dtype, const std::string& shape, const std::string& offsets, size_t bytes = 20) {
-    const std::string words = refused(file_text("{" + entry("w", dtype, shape, offsets) + "}", std::string(bytes, 'x')));
+  const auto one = [&](const std::string& dtype, const std::string& shape, const std::string& offsets,
+                       size_t bytes = 20) {
+    const std::string words =
+        refused(file_text("{" + entry("w", dtype, shape, offsets) + "}", std::string(bytes, 'x')));
     CHECK_THAT(words, Contains("'w'"));
     return words;
   };
@@ -342,19 +359,23 @@ TEST_CASE("B33: a hostile header is refused by name and in little memory") {
   }
   SECTION("tensors that overlap or leave a gap") {
     const auto two = [&](const std::string& a, const std::string& b, size_t bytes) {
-      return refused(file_text("{" + entry("a", "U8", "[100]", a) + "," + entry("b", "U8", "[100]", b) + "}", std::string(bytes, 'x')));
+      return refused(file_text("{" + entry("a", "U8", "[100]", a) + "," + entry("b", "U8", "[100]", b) + "}",
+                               std::string(bytes, 'x')));
     };
     CHECK_THAT(two("[0,100]", "[50,150]", 150), Contains("'b'") && Contains("inside tensor 'a'"));
     CHECK_THAT(two("[0,100]", "[0,100]", 100), Contains("inside tensor"));
     CHECK_THAT(two("[0,100]", "[101,201]", 201), Contains("'b'") && Contains("belong to no tensor"));
     CHECK_THAT(two("[0,100]", "[100,200]", 199), Contains("'b'") && Contains("the file ends at 199"));
     CHECK_THAT(two("[0,100]", "[100,200]", 201), Contains("at the end"));
+    CHECK_THAT(two("[4,104]", "[104,204]", 204), Contains("'a'") && Contains("at byte 4") && Contains("not at 0"));
     CHECK_THAT(two("[9223372036854775707,9223372036854775807]", "[0,100]", 100), Contains("'a'"));
   }
   SECTION("a key twice") {
-    CHECK_THAT(refused(file_text("{" + entry("w", "U8", "[4]", "[0,4]") + "," + entry("w", "U8", "[4]", "[4,8]") + "}", "12345678")),
+    CHECK_THAT(refused(file_text("{" + entry("w", "U8", "[4]", "[0,4]") + "," + entry("w", "U8", "[4]", "[4,8]") + "}",
+                                 "12345678")),
                Contains("two tensors are named 'w'"));
-    CHECK_THAT(reason(R"({"w":{"dtype":"U8","dtype":"U8","shape":[0],"data_offsets":[0,0]}})"), Contains("dtype twice"));
+    CHECK_THAT(reason(R"({"w":{"dtype":"U8","dtype":"U8","shape":[0],"data_offsets":[0,0]}})"),
+               Contains("dtype twice"));
     CHECK_THAT(reason(R"({"w":{"dtype":"U8","shape":[0],"shape":[0],"data_offsets":[0,0]}})"), Contains("shape twice"));
     CHECK_THAT(reason(R"({"__metadata__":{"k":"1","k":"2"}})"), Contains("'k' twice"));
     CHECK_THAT(reason(R"({"__metadata__":null,"__metadata__":{}})"), Contains("__metadata__ twice"));
@@ -377,16 +398,19 @@ TEST_CASE("B33: a hostile header is refused by name and in little memory") {
     CHECK(words.size() < path.size() + 300);
     std::string header = "{";
     for (int i = 0; i < 20'000; ++i) header += entry(std::to_string(i), "U8", "[0]", "[0,0]") + ",";
-    CHECK_THAT(refused(file_text(header + entry("7", "U8", "[0]", "[0,0]") + "}")), Contains("two tensors are named '7'"));
+    CHECK_THAT(refused(file_text(header + entry("7", "U8", "[0]", "[0,0]") + "}")),
+               Contains("two tensors are named '7'"));
   }
   SECTION("text") {
     CHECK_THAT(refused(file_text("{" + entry("\xC3", "F32", "[5]", "[0,20]") + "}", data)), Contains("UTF-8"));
     CHECK_THAT(refused(file_text("{" + entry("\xED\xA0\x80", "F32", "[5]", "[0,20]") + "}", data)), Contains("UTF-8"));
     CHECK_THAT(refused(file_text("{" + entry("\xC0\xAF", "F32", "[5]", "[0,20]") + "}", data)), Contains("UTF-8"));
     CHECK_THAT(refused(file_text("\xEF\xBB\xBF" + good, data)), Contains("not a JSON object"));
+    CHECK_THAT(refused(file_text(" " + good, data)), Contains("white space"));
     CHECK_THAT(refused(file_text(good + std::string(1, '\0'), data)), Contains("NUL"));
     CHECK_THAT(refused(file_text(good + "/* */", data)), Contains("more text"));
-    CHECK_THAT(refused(file_text("{" + entry("two\\nlines", "F99", "[5]", "[0,20]") + "}", data)), Contains("'two\\x0alines'"));
+    CHECK_THAT(refused(file_text("{" + entry("two\\nlines", "F99", "[5]", "[0,20]") + "}", data)),
+               Contains("'two\\x0alines'"));
     CHECK(reason(good + "  \n\t", data) == "");
   }
   SECTION("fields of the wrong kind") {
@@ -395,7 +419,8 @@ TEST_CASE("B33: a hostile header is refused by name and in little memory") {
     CHECK_THAT(reason(R"({"w":{"dtype":7,"shape":[0],"data_offsets":[0,0]}})"), Contains("dtype is a number"));
     CHECK_THAT(reason(R"({"w":{"dtype":"U8","shape":0,"data_offsets":[0,0]}})"), Contains("shape is a number"));
     CHECK_THAT(reason(R"({"w":{"dtype":"U8","shape":[[0]],"data_offsets":[0,0]}})"), Contains("shape holds a list"));
-    CHECK_THAT(reason(R"({"w":{"dtype":"U8","shape":[0],"data_offsets":{"a":0}}})"), Contains("data_offsets is an object"));
+    CHECK_THAT(reason(R"({"w":{"dtype":"U8","shape":[0],"data_offsets":{"a":0}}})"),
+               Contains("data_offsets is an object"));
     CHECK_THAT(reason(R"({"w":{"dtype":"U8","data_offsets":[0,0]}})"), Contains("no shape"));
     CHECK_THAT(reason(R"({"__metadata__":[]})"), Contains("__metadata__ is a list"));
     CHECK_THAT(reason(R"({"__metadata__":{"a":{}}})"), Contains("'a' is an object"));
@@ -457,6 +482,7 @@ TEST_CASE("what is written is read back: values, scalars, empty tensors, unicode
   SECTION("and misread, it says so") {
     CHECK_THROWS_WITH(file.read<float>("scalar"), Contains(path) && Contains("'scalar' is I32") && Contains("f32"));
     CHECK_THROWS_WITH(file.read<int32_t>("w"), Contains("'w' is F32"));
+    CHECK_THROWS_WITH(file.read<uint8_t>("w"), Contains("'w' is F32"));
     CHECK_THROWS_WITH(file.read<int32_t>("層.0/ü \"q\""), Contains("I64"));
     CHECK_THROWS_WITH(file.read<float>("absent"), Contains(path) && Contains("'absent'"));
     std::vector<float> short_by_one(5);
@@ -478,8 +504,10 @@ TEST_CASE("the bytes of a file do not depend on the order in which it is written
   TemporaryFolder folder;
   const std::string one = "abcdefgh", two = "ijklmnop";
   const auto a = as_bytes_of(one), b = as_bytes_of(two);
-  write_safetensors(folder.file("1"), {{"a", StoredType::F32, {2}, a}, {"b", StoredType::I64, {1}, b}, {"c", StoredType::F32, {2}, b}});
-  write_safetensors(folder.file("2"), {{"c", StoredType::F32, {2}, b}, {"b", StoredType::I64, {1}, b}, {"a", StoredType::F32, {2}, a}});
+  write_safetensors(folder.file("1"),
+                    {{"a", StoredType::F32, {2}, a}, {"b", StoredType::I64, {1}, b}, {"c", StoredType::F32, {2}, b}});
+  write_safetensors(folder.file("2"),
+                    {{"c", StoredType::F32, {2}, b}, {"b", StoredType::I64, {1}, b}, {"a", StoredType::F32, {2}, a}});
   // The reference library's order, to the byte: wide types first, then by name.
   const std::string header = "{" + entry("b", "I64", "[1]", "[0,8]") + "," + entry("a", "F32", "[2]", "[8,16]") + "," +
                              entry("c", "F32", "[2]", "[16,24]") + "}";
@@ -487,7 +515,8 @@ TEST_CASE("the bytes of a file do not depend on the order in which it is written
   CHECK(text_of(folder.file("1")) == file_text(padded, two + one + two));
   CHECK(text_of(folder.file("2")) == text_of(folder.file("1")));
 
-  SafetensorsWriter out(folder.file("3"), {{"a", StoredType::F32, {2}}, {"c", StoredType::F32, {2}}, {"b", StoredType::I64, {1}}});
+  SafetensorsWriter out(folder.file("3"),
+                        {{"a", StoredType::F32, {2}}, {"c", StoredType::F32, {2}}, {"b", StoredType::I64, {1}}});
   out.append("c", b.first(3));
   out.append("a", a);
   out.append("c", b.subspan(3));
@@ -529,7 +558,8 @@ TEST_CASE("what cannot be written is refused, and the path is named") {
     }
     return std::string();
   };
-  CHECK_THAT(written(path, {{"w", StoredType::U8, {8}, bytes}, {"w", StoredType::U8, {8}, bytes}}), Contains("two tensors"));
+  CHECK_THAT(written(path, {{"w", StoredType::U8, {8}, bytes}, {"w", StoredType::U8, {8}, bytes}}),
+             Contains("two tensors"));
   CHECK_THAT(written(path, {{"w", StoredType::U8, {9}, bytes}}), Contains("lacks 1"));
   CHECK_THAT(written(path, {{"w", StoredType::U8, {7}, bytes}}), Contains("room for 7"));
   CHECK_THAT(written(path, {{"w", StoredType::U8, {-8}, bytes}}), Contains("negative"));

@@ -36,7 +36,8 @@ TEST_CASE("a table without rows is its header, and a row must fit") {
 }
 
 TEST_CASE("what reads as a number") {
-  for (const char* yes : {"0", "-1", "+2.5", "1,234", "1e-05", "2.5e9 B/s", "1.50 MiB", "12%", "0.6x", "3×", "12 µs", "nan", "-inf"}) {
+  for (const char* yes :
+       {"0", "-1", "+2.5", "1,234", "1e-05", "2.5e9 B/s", "1.50 MiB", "12%", "0.6x", "3×", "12 µs", "nan", "-inf"}) {
     INFO(yes);
     CHECK(reads_as_number(yes));
   }

@@ -1,0 +1,22 @@
+// What a run did, as JSON lines: {"kind": "config", ...} first, a "step" line a step, "validation", "summary" last.
+#pragma once
+
+#include <fstream>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace course {
+
+class Metrics {
+ public:
+  // An empty path, or `on` false (ranks other than 0): every call does nothing. `append` carries on a resumed run's file.
+  // Throws Error when the file cannot be opened.
+  Metrics(const std::string& path, bool on, bool append = false);
+  void write(const std::string& kind, const nlohmann::json& fields);  // flushed line by line
+
+ private:
+  std::ofstream out_;
+  std::string path_;
+};
+
+}  // namespace course

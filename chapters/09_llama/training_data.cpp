@@ -1,0 +1,114 @@
+#include "chapters/09_llama/training_data.hpp"
+
+#include <xxhash.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "chapters/09_llama/bpe_trainer.hpp"
+#include "chapters/09_llama/text.hpp"
+#include "common/rng.hpp"
+
+namespace course {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string hash_of(const std::vector<std::string>& documents) {
+  XXH64_hash_t hash = 0;
+  for (const auto& document : documents) hash = XXH3_64bits_withSeed(document.data(), document.size(), hash);
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+Tokenizer trained_tokenizer(const std::vector<std::string>& documents, int64_t size, const std::string& near, SignOfLife& life,
+                            std::ostream& out) {
+  fs::path data = "data";
+  for (fs::path at = fs::absolute(near).parent_path(); at != at.root_path(); at = at.parent_path())
+    if (fs::is_directory(at / "chapters")) data = at / "data";
+  const fs::path kept = data / "tokenizers" / cat(hash_of(documents), "-", size, ".json");
+  if (fs::exists(kept)) {
+    out << "tokenizer: " << fs::proximate(kept).string() << "\n";
+    return Tokenizer::load(kept);
+  }
+  out << "tokenizer: training " << size << " tokens on this text ..." << std::endl;
+  Tokenizer tokenizer = train_bpe(std::span(documents), static_cast<int>(size), {"[BOT]", "[EOT]", "[PAD]"},
+                                  [&](int, int) { life.beat(); });
+  std::error_code ignored;
+  fs::create_directories(kept.parent_path(), ignored);
+  try {
+    tokenizer.save(kept);
+    out << "tokenizer: kept as " << fs::proximate(kept).string() << "\n";
+  } catch (const Error& error) {
+    out << "tokenizer: not kept (" << error.what() << ")\n";
+  }
+  return tokenizer;
+}
+
+TrainingData read_and_encode(const TrainingOptions& options, SignOfLife& life, std::ostream& out) {
+  TrainingData data;
+  TextSource source{options.text, cat("text: ", options.text.size(), options.text.size() == 1 ? " file" : " files")};
+  if (options.text.empty()) source = default_text();
+  data.text = source.what;
+  out << data.text << std::endl;
+  std::vector<std::string> documents = read_documents(source.paths);
+  const int64_t vocabulary = options.config().vocab_size;
+  std::string file = options.tokenizer;
+  if (const auto beside = fs::path(options.model) / "tokenizer.json"; file.empty() && !options.model.empty() && fs::exists(beside))
+    file = beside.string();
+  data.tokenizer = file.empty() ? trained_tokenizer(documents, vocabulary, source.paths[0], life, out) : Tokenizer::load(file);
+  require(data.tokenizer->size() <= vocabulary, file, ": the tokenizer has ", data.tokenizer->size(),
+          " tokens, the model's vocabulary is ", vocabulary);
+  const SampleKind kind = sample_kind(options.samples);
+  if (kind == SampleKind::Document) {
+    std::vector<std::string> small;
+    for (const auto& document : documents)
+      for (auto& paragraph : paragraphs(document)) small.push_back(std::move(paragraph));
+    documents = std::move(small);
+  }
+  data.train = TokenData(kind, options.seq, *data.tokenizer, documents);
+  return data;
+}
+
+}  // namespace
+
+TrainingData prepare_data(const TrainingOptions& options, Comm& world, std::ostream& out) {
+  TrainingData data;
+  SignOfLife life(world);
+  together(world, [&] {
+    // Whatever happens on rank 0, the others are told that it is over.
+    const std::shared_ptr<void> over(nullptr, [&](void*) { life.finish(); });
+    if (world.rank() == 0) data = read_and_encode(options, life, out);
+  });
+  data.train = TokenData::broadcast(std::move(data.train), world);
+  data.held = data.train.split_off(0.1);
+  return data;
+}
+
+TrainingData bench_data(const TrainingOptions& options) {
+  const Rng rng(options.seed, "bench tokens");
+  std::vector<int32_t> tokens(2 * options.batch * options.seq + 1);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(rng.uniform(i) * options.config().vocab_size);
+  TrainingData data;
+  data.text = "text: random tokens";
+  data.train = TokenData(options.seq, std::move(tokens));
+  return data;
+}
+
+void SignOfLife::say(uint8_t over) { world_->broadcast(std::span(&over, 1), 0).wait(); }
+
+void SignOfLife::beat() {
+  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  if (last_ >= 0 && now - last_ < 5) return;
+  last_ = now;
+  say(0);
+}
+
+void SignOfLife::finish() {
+  if (world_->rank() == 0) return say(1);
+  uint8_t over = 0;
+  while (!over) world_->broadcast(std::span(&over, 1), 0).wait();
+}
+
+}  // namespace course

@@ -1,0 +1,133 @@
+#include "chapters/09_llama/training_loop.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "common/support/progress.hpp"
+
+namespace course {
+namespace {
+
+using nlohmann::json;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// The held-out loss looks at so many batches at the most: enough to compare, short beside the training.
+constexpr int64_t validation_batches = 16;
+
+}  // namespace
+
+json describe(const TrainingOptions& o, int64_t ranks) {
+  return {{"preset", o.model.empty() ? o.preset : o.model},
+          {"model", json::parse(to_json(o.config()))},
+          {"ranks", ranks},
+          {"dp", o.dp},
+          {"tp", o.tp},
+          {"plan", o.plan},
+          {"loss_parallel", o.loss_parallel},
+          {"batch", o.batch},
+          {"seq", o.seq},
+          {"steps", o.steps},
+          {"warmup", o.warmup},
+          {"lr", o.lr},
+          {"seed", o.seed},
+          {"accumulate", o.accumulate},
+          {"samples", o.samples},
+          {"dtype", o.dtype}};
+}
+
+double TrainingLoop::validate(Metrics& metrics) {
+  const double loss = trainer.validate(data.held, options.batch, validation_batches * options.batch);
+  metrics.write("validation", {{"step", trainer.steps()}, {"loss", loss}});
+  return loss;
+}
+
+void TrainingLoop::run(Metrics& metrics) {
+  const int64_t first = trainer.steps(), last = options.last_step();
+  if (first >= last) return;
+  if (first == 0) metrics.write("config", describe(options, session.size()));
+  const double before = validate(metrics);
+  session.out() << "held-out loss before step " << first + 1 << ": " << before << std::endl;
+
+  Progress progress(options.steps, session.rank() == 0 && !options.quiet);
+  double seconds = 0;
+  int64_t tokens = 0;
+  while (trainer.steps() < last) {
+    session.backend().reset_peak();
+    const double begin = now(), sent = traffic.total().bytes;
+    const StepResult r = trainer.step();
+    const double took = now() - begin;
+    seconds += took;
+    tokens += r.tokens;
+    const double rate = static_cast<double>(r.tokens) / took;
+    metrics.write("step", {{"step", r.step},
+                           {"loss", r.loss},
+                           {"grad_norm", r.grad_norm},
+                           {"lr", r.lr},
+                           {"tokens", r.tokens},
+                           {"step_ms", took * 1e3},
+                           {"tokens_per_s", rate},
+                           {"sent_bytes", traffic.total().bytes - sent},
+                           {"peak_bytes", session.backend().memory_use().peak}});
+    progress.step(r.step, r.loss, rate);
+    after_step(r.step);
+  }
+  progress.finish();
+  const double after = validate(metrics);
+  session.out() << "held-out loss after step " << last << ": " << after << "   (" << last - first << " steps, "
+                << static_cast<int64_t>(static_cast<double>(tokens) / seconds) << " tokens/s)" << std::endl;
+  metrics.write("summary", {{"steps", last},
+                            {"seconds", seconds},
+                            {"tokens", tokens},
+                            {"tokens_per_s", static_cast<double>(tokens) / seconds},
+                            {"validation_before", before},
+                            {"validation_after", after}});
+}
+
+void TrainingLoop::bench(const std::string& program) {
+  std::vector<double> ms;
+  double loss = 0;
+  for (int64_t i = 0; i < 3 + options.steps; ++i) {
+    const double begin = now();
+    loss = trainer.step().loss;
+    if (i >= 3) ms.push_back((now() - begin) * 1e3);
+  }
+  require_shared(!ms.empty(), "--bench needs --steps above 0");
+  std::nth_element(ms.begin(), ms.begin() + ms.size() / 2, ms.end());
+  const double median = ms[ms.size() / 2];
+  rusage use{};
+  getrusage(RUSAGE_SELF, &use);
+  const json line = {{"program", program},
+                     {"preset", options.preset},
+                     {"dp", options.dp},
+                     {"tp", options.tp},
+                     {"plan", options.plan},
+                     {"dtype", options.dtype},
+                     {"loss_parallel", options.loss_parallel},
+                     {"step_ms", median},
+                     {"tokens_per_s", static_cast<double>(options.batch * options.seq) / median * 1e3},
+                     {"loss", loss},
+                     {"rss_mb", use.ru_maxrss / 1024}};
+  session.out() << line.dump() << std::endl;
+}
+
+void show_generated(Llama& llama, const TrainingOptions& options, const TrainingData& data, Session& session) {
+  std::vector<int32_t> prompt;
+  std::optional<int32_t> end;
+  std::optional<StreamDecoder> decoder;
+  if (data.tokenizer) {  // on rank 0
+    prompt = data.tokenizer->encode(options.generate);
+    if (const auto begin = data.tokenizer->bos()) prompt.insert(prompt.begin(), *begin);
+    end = data.tokenizer->eos();
+    decoder.emplace(*data.tokenizer);
+    session.out() << "\n" << options.generate << std::flush;
+  }
+  generate(llama, prompt, end, options.sampling, session.world(),
+           [&](int32_t id) { session.out() << decoder->push(id) << std::flush; });
+  if (decoder) session.out() << decoder->finish() << "\n" << std::endl;
+}
+
+}  // namespace course

@@ -1,0 +1,36 @@
+// A whole training: validate, step by step with a progress line and metrics, validate again.
+#pragma once
+
+#include <functional>
+
+#include "chapters/09_llama/metrics.hpp"
+#include "chapters/09_llama/trainer.hpp"
+#include "chapters/09_llama/training_data.hpp"
+#include "common/comm/recorder.hpp"
+
+namespace course {
+
+struct TrainingLoop {
+  Trainer& trainer;
+  const TrainingOptions& options;
+  const TrainingData& data;
+  Session& session;
+  const Traffic& traffic;
+  std::function<void(int64_t step)> after_step = [](int64_t) {};  // chapter 10 saves here
+
+  // Runs from the trainer's step to options.last_step(). Collective over the mesh.
+  void run(Metrics& metrics);
+  // 3 untimed steps, then options.steps timed ones; prints one JSON line on rank 0.
+  void bench(const std::string& program);
+
+ private:
+  double validate(Metrics& metrics);
+};
+
+// The flags of a run, for the first line of its metrics.
+nlohmann::json describe(const TrainingOptions& options, int64_t ranks);
+
+// Prints the prompt and what the model makes of it, as it comes. Collective over world.
+void show_generated(Llama& llama, const TrainingOptions& options, const TrainingData& data, Session& session);
+
+}  // namespace course

@@ -1,0 +1,84 @@
+#include "chapters/09_llama/training_options.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace course {
+
+void TrainingOptions::add_to(Cli& cli, const Takes& takes) {
+  takes_ = takes;
+  cli.add("--preset", preset, "sizes of the model").one_of(preset_names());
+  cli.add("--model", model, "a folder with config.json (and model.safetensors, tokenizer.json) in place of a preset");
+  if (takes.tp) cli.add("--tp", tp, "ranks of the tensor-parallel axis; 0: the ranks left").not_negative();
+  if (takes.dp) cli.add("--dp", dp, "ranks of the data-parallel axis; 0: the ranks left, or 1").not_negative();
+  if (takes.plan) cli.add("--plan", plan, "how the layers are cut").one_of({"basic", "sequence", "article"});
+  if (takes.loss_parallel) cli.add("--loss-parallel", loss_parallel, "cross-entropy on parts of the vocabulary");
+  cli.add("--batch", batch, "sequences a step, over all ranks; 0: the preset's").not_negative();
+  cli.add("--seq", seq, "tokens a sequence; 0: the preset's").not_negative();
+  cli.add("--steps", steps, "steps of the whole training, from the very beginning").not_negative();
+  cli.add("--stop-after", stop_after, "end after this step; the schedule stays that of --steps").not_negative();
+  cli.add("--accumulate", accumulate, "micro-batches a step").positive();
+  cli.add("--lr", lr, "the highest learning rate").not_negative();
+  cli.add("--warmup", warmup, "steps of linear warm-up; -1: a tenth of --steps, at most 1000");
+  cli.add("--seed", seed, "of the initial weights").not_negative();
+  cli.add("--text", text, "UTF-8 files, or .jsonl with a field \"text\"");
+  cli.add("--tokenizer", tokenizer, "a tokenizer.json; none: one is trained on the text and kept under data/");
+  cli.add("--samples", samples, "stream, or document: one a sample, padded").one_of({"stream", "document"});
+  cli.add("--dtype", dtype, "f32, or mixed (not built yet)").one_of({"f32", "mixed"});
+  if (takes.checkpoints) {
+    cli.add("--save", save, "folder for checkpoints; without --save-every one at the end");
+    cli.add("--save-every", save_every, "steps between checkpoints").not_negative();
+    cli.add("--resume", resume, "a checkpoint, or a folder whose newest is meant");
+  } else {
+    cli.add("--save", save, "folder for the trained model: config.json, model.safetensors, tokenizer.json");
+  }
+  cli.add("--metrics", metrics, "file of JSON lines: config, step, validation, summary");
+  cli.add("--generate", generate, "a text to go on from, after training");
+  cli.add("--tokens", sampling.tokens, "how many to generate").not_negative();
+  cli.add("--temperature", sampling.temperature, "of the sampling; 0: always the likeliest").not_negative();
+  cli.add("--top-k", sampling.top_k, "sample among so many of the likeliest; 0: all").not_negative();
+  cli.add("--top-p", sampling.top_p, "sample among the likeliest that have this probability together").positive();
+  cli.add("--quiet", quiet, "no progress line");
+  cli.add("--bench", bench, "no files: time the steps on random tokens, print one JSON line");
+}
+
+void TrainingOptions::settle(const Cli& cli, int64_t ranks) {
+  require_usage(dtype == "f32", "--dtype mixed: bf16 is not built yet; use --dtype f32");
+  const Preset& sizes = course::preset(preset);
+  config_ = sizes.config;
+  if (!model.empty()) {
+    require_usage(!cli.given("--preset"), "--preset ", preset, " and --model ", model, ": give one of them");
+    const auto path = std::filesystem::path(model) / "config.json";
+    std::ifstream in(path);
+    std::ostringstream text;
+    text << in.rdbuf();
+    require_shared(in.good(), path.string(), ": cannot be read; --model takes a folder with a config.json");
+    try {
+      config_ = config_from_json(text.str(), path.string());
+    } catch (const Error& error) {
+      throw SharedError(error.what());
+    }
+  }
+  if (seq == 0) seq = std::min(sizes.sequence, config_.max_position_embeddings);
+  if (batch == 0) batch = sizes.batch;
+  require_usage(seq <= config_.max_position_embeddings, "--seq ", seq, ": the model's positions end at ",
+                config_.max_position_embeddings);
+
+  if (!takes_.dp) dp = 1;
+  if (!takes_.tp) tp = 1;
+  if (tp == 0 && dp == 0) dp = 1;
+  if (tp == 0) tp = std::max<int64_t>(1, ranks / dp);
+  if (dp == 0) dp = std::max<int64_t>(1, ranks / tp);
+  require_usage(tp * dp == ranks, takes_.dp ? cat("--dp ", dp, takes_.tp ? " · " : "") : "", takes_.tp ? cat("--tp ", tp) : "",
+                takes_.tp || takes_.dp ? " needs " : "this program runs on ", tp * dp, tp * dp == 1 ? " rank" : " ranks", ", there ",
+                ranks == 1 ? "is " : "are ", ranks, ": mpirun -n ", tp * dp);
+  require_usage(batch % (dp * accumulate) == 0, "--batch ", batch, " is not a multiple of dp ", dp, " · accumulate ", accumulate);
+  require_usage(warmup >= -1, "--warmup ", warmup, " is negative");
+  if (warmup < 0) warmup = std::min<int64_t>(1000, steps / 10);
+  require_usage(save_every == 0 || !save.empty(), "--save-every ", save_every, " needs --save DIR");
+  require_usage(sampling.top_p <= 1, "--top-p ", sampling.top_p, " is above 1");
+  require_usage(!bench || (save.empty() && resume.empty() && metrics.empty()), "--bench writes and reads no files");
+}
+
+}  // namespace course
