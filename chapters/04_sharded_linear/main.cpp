@@ -33,7 +33,7 @@ struct Numbers {
         table(drawn("table", at.V * at.I)),
         dX(backend.from_host(drawn("dX", at.M * at.I), {at.M, at.I})) {
     std::vector<int32_t> some(at.M);
-    for (int64_t i = 0; i < at.M; ++i) some[i] = static_cast<int32_t>((i * (at.V - 1) + 1) % at.V);
+    for (int64_t i = 0; i < at.M; ++i) some[i] = static_cast<int32_t>((4 + 3 * i) % at.V);
     ids = backend.from_host(some, {at.M});
   }
   static std::vector<float> counting(int64_t count, float step) {

@@ -87,8 +87,7 @@ void Comparison::run(const std::string& name, Module& serial, Module& sharded, E
   note(name, largest);
 }
 
-void Comparison::finish(Session& session) {
-  session.out() << differences_.str() << "\n" << sent_.str() << "\n";
+void Comparison::check() const {
   sent_.check(tp_.comm());
   require_shared(largest_ <= 1e-5, "a sharded module differs from its serial self by ", largest_, " of 1");
 }

@@ -3,12 +3,12 @@
 //
 //   Comparison compare(tp, traffic, {B, S, E});
 //   compare.run("column, then row", serial, sharded, Entrance::Whole, all_reduce_cost(n, P), all_reduce_cost(n, P));
-//   compare.finish(session);
+//   session.out() << compare.str();
+//   compare.check();
 #pragma once
 
 #include "chapters/01_column_row_split/sent_table.hpp"
 #include "chapters/04_sharded_linear/module.hpp"
-#include "common/support/session.hpp"
 
 namespace course {
 
@@ -44,8 +44,10 @@ class Comparison {
   // A row of one's own: `got` beside `expected` (equal shapes), and what was sent since traffic.clear(). Collective.
   void add(const std::string& name, const Tensor& got, const Tensor& expected, const Cost& cost);
 
-  // Prints both tables. Collective; throws SharedError when a difference is above 1e-5, or a rank sent other than the formula.
-  void finish(Session& session);
+  // Both tables, this rank's, for rank 0 to print.
+  std::string str() const { return differences_.str() + "\n" + sent_.str(); }
+  // Throws SharedError when a difference is above 1e-5, or a rank sent other than the formula. Collective over tp.
+  void check() const;
 
  private:
   DeviceMesh tp_;

@@ -3,6 +3,7 @@
 
 #include "chapters/05_sharded_mlp/comparison.hpp"
 #include "chapters/06_sharded_attention/attention.hpp"
+#include "common/support/session.hpp"
 
 namespace course {
 

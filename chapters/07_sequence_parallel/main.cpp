@@ -8,6 +8,7 @@
 #include "chapters/07_sequence_parallel/stream_comparison.hpp"
 #include "common/chunk.hpp"
 #include "common/support/cli.hpp"
+#include "common/support/session.hpp"
 
 namespace course {
 namespace {
@@ -66,7 +67,8 @@ void sequence_parallel(Session& session) {
   session.out() << "3. The gradient of a norm's weight, a sum over positions\n\n";
   show_norm_gradient(session, tp);
 
-  session.out() << "4. A decoder layer, by hand, beside its serial self: y, dx, and each gradient of a weight\n\n";
+  session.out() << "4. A decoder layer, by hand, beside its serial self: y, dx, and each gradient of a weight\n\n"
+                << idle_ranks(sizes.kv_heads, P, "key/value heads") << idle_ranks(I, P, "features of the MLP");
   const auto rope = std::make_shared<const RopeTable>(backend, S, sizes.head_dim);
   const auto make = [&](const auto& style) {
     auto layer = std::make_unique<DecoderLayer>(backend, sizes, I, 1e-5, rope, std::make_shared<const SequenceContext>());

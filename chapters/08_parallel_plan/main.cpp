@@ -1,10 +1,12 @@
 // 08 parallel_plan: which module gets which style, as data. One decoder layer under a plan, beside its serial self.
+#include <algorithm>
 #include <iomanip>
 
 #include "chapters/07_sequence_parallel/decoder_layer.hpp"
 #include "chapters/07_sequence_parallel/stream_comparison.hpp"
 #include "chapters/08_parallel_plan/layer_calls.hpp"
 #include "common/support/cli.hpp"
+#include "common/support/session.hpp"
 
 namespace course {
 namespace {

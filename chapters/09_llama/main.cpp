@@ -41,14 +41,9 @@ int main(int argc, char** argv) {
     cli.parse(session);
     options.settle(cli, session.size());
 
-    const TrainingData data =
-        options.bench ? bench_data(options) : prepare_data(options, session.world(), session.out());
+    const TrainingData data = load_data(options, session);
     Llama llama(session.backend(), options.config());
-    const auto weights = std::filesystem::path(options.model) / "model.safetensors";
-    if (!options.model.empty() && std::filesystem::exists(weights))
-      load_weights(llama, weights.string());
-    else
-      initialize(llama, options.seed);
+    start_weights(llama, options);
 
     AdamW optimizer(parameters_of(llama));
     CrossEntropy loss(session.backend(), data.train.ignore());

@@ -96,6 +96,10 @@ TrainingData bench_data(const TrainingOptions& options) {
   return data;
 }
 
+TrainingData load_data(const TrainingOptions& options, Session& session) {
+  return options.bench ? bench_data(options) : prepare_data(options, session.world(), session.out());
+}
+
 void SignOfLife::say(uint8_t over) { world_->broadcast(std::span(&over, 1), 0).wait(); }
 
 void SignOfLife::beat() {

@@ -20,8 +20,10 @@ struct TrainingData {
 // be written it is trained anew each time.
 TrainingData prepare_data(const TrainingOptions& options, Comm& world, std::ostream& out);
 
-// Random tokens, for --bench.
+// Random tokens, two batches of them, the same on every rank.
 TrainingData bench_data(const TrainingOptions& options);
+// Those for --bench, else the text.
+TrainingData load_data(const TrainingOptions& options, Session& session);
 
 // While rank 0 works alone, the others wait in finish() of the same object; beat() now and then keeps them from taking the
 // long wait for a hang (--timeout).

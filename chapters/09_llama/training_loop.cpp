@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "common/support/progress.hpp"
@@ -19,6 +20,14 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 constexpr int64_t validation_batches = 16;
 
 }  // namespace
+
+void start_weights(Llama& llama, const TrainingOptions& options) {
+  const auto weights = std::filesystem::path(options.model) / "model.safetensors";
+  if (!options.model.empty() && std::filesystem::exists(weights))
+    load_weights(llama, weights.string());
+  else
+    initialize(llama, options.seed);
+}
 
 json describe(const TrainingOptions& o, int64_t ranks) {
   return {{"preset", o.model.empty() ? o.preset : o.model},
@@ -46,20 +55,26 @@ double TrainingLoop::validate(Metrics& metrics) {
 }
 
 void TrainingLoop::run(Metrics& metrics) {
-  const int64_t first = trainer.steps(), last = options.last_step();
-  if (first >= last) return;
-  if (first == 0) metrics.write("config", describe(options, session.size()));
+  const int64_t start = trainer.steps(), last = options.last_step();
+  if (start >= last) return;
+  if (start == 0) metrics.write("config", describe(options, session.size()));
   const double before = validate(metrics);
-  session.out() << "held-out loss before step " << first + 1 << ": " << before << std::endl;
+  session.out() << "held-out loss before step " << start + 1 << ": " << before << std::endl;
 
   Progress progress(options.steps, session.rank() == 0 && !options.quiet);
   double seconds = 0;
   int64_t tokens = 0;
   while (trainer.steps() < last) {
     session.backend().reset_peak();
-    const double begin = now(), sent = traffic.total().bytes;
+    const Traffic before = traffic;
+    const double begin = now();
     const StepResult r = trainer.step();
     const double took = now() - begin;
+    const Traffic sent = traffic.since(before);
+    if (!first) {
+      first = r;
+      first_traffic = sent;
+    }
     seconds += took;
     tokens += r.tokens;
     const double rate = static_cast<double>(r.tokens) / took;
@@ -70,14 +85,14 @@ void TrainingLoop::run(Metrics& metrics) {
                            {"tokens", r.tokens},
                            {"step_ms", took * 1e3},
                            {"tokens_per_s", rate},
-                           {"sent_bytes", traffic.total().bytes - sent},
+                           {"sent_bytes", sent.total().bytes},
                            {"peak_bytes", session.backend().memory_use().peak}});
     progress.step(r.step, r.loss, rate);
     after_step(r.step);
   }
   progress.finish();
   const double after = validate(metrics);
-  session.out() << "held-out loss after step " << last << ": " << after << "   (" << last - first << " steps, "
+  session.out() << "held-out loss after step " << last << ": " << after << "   (" << last - start << " steps, "
                 << static_cast<int64_t>(static_cast<double>(tokens) / seconds) << " tokens/s)" << std::endl;
   metrics.write("summary", {{"steps", last},
                             {"seconds", seconds},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "chapters/09_llama/metrics.hpp"
 #include "chapters/09_llama/trainer.hpp"
@@ -18,6 +19,10 @@ struct TrainingLoop {
   const Traffic& traffic;
   std::function<void(int64_t step)> after_step = [](int64_t) {};  // chapter 10 saves here
 
+  // What the first step of this run sent and gave, for those who compare it with a formula and with a serial step.
+  Traffic first_traffic;
+  std::optional<StepResult> first;
+
   // Runs from the trainer's step to options.last_step(). Collective over the mesh.
   void run(Metrics& metrics);
   // 3 untimed steps, then options.steps timed ones; prints one JSON line on rank 0.
@@ -26,6 +31,9 @@ struct TrainingLoop {
  private:
   double validate(Metrics& metrics);
 };
+
+// The weights of --model DIR where it has some, else the initial ones of the seed.
+void start_weights(Llama& llama, const TrainingOptions& options);
 
 // The flags of a run, for the first line of its metrics.
 nlohmann::json describe(const TrainingOptions& options, int64_t ranks);

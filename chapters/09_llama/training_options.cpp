@@ -14,6 +14,7 @@ void TrainingOptions::add_to(Cli& cli, const Takes& takes) {
   if (takes.dp) cli.add("--dp", dp, "ranks of the data-parallel axis; 0: the ranks left, or 1").not_negative();
   if (takes.plan) cli.add("--plan", plan, "how the layers are cut").one_of({"basic", "sequence", "article"});
   if (takes.loss_parallel) cli.add("--loss-parallel", loss_parallel, "cross-entropy on parts of the vocabulary");
+  if (takes.ddp) cli.add("--ddp", ddp, "whole parameters on every rank, in place of FSDP");
   cli.add("--batch", batch, "sequences a step, over all ranks; 0: the preset's").not_negative();
   cli.add("--seq", seq, "tokens a sequence; 0: the preset's").not_negative();
   cli.add("--steps", steps, "steps of the whole training, from the very beginning").not_negative();

@@ -15,7 +15,7 @@ struct TrainingOptions {
   std::string preset = "tiny", model;  // model: a folder with config.json, and weights and tokenizer where it has them
   int64_t tp = 0, dp = 0;              // 0: the ranks left
   std::string plan = "sequence";
-  bool loss_parallel = false;
+  bool loss_parallel = false, ddp = false;
   int64_t batch = 0, seq = 0;  // 0: the preset's
   int64_t steps = 100, warmup = -1, stop_after = 0, accumulate = 1, seed = 1;
   double lr = 1e-3;
@@ -28,7 +28,7 @@ struct TrainingOptions {
 
   // Which sets of flags a program takes beside those of every training program.
   struct Takes {
-    bool tp = false, dp = false, plan = false, loss_parallel = false, checkpoints = false;
+    bool tp = false, dp = false, plan = false, loss_parallel = false, ddp = false, checkpoints = false;
   };
   void add_to(Cli& cli, const Takes& takes);
   // After Cli::parse: fills in what the preset says, and checks what needs more than one flag. Throws UsageError.

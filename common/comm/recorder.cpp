@@ -46,6 +46,17 @@ Sent Traffic::total(const std::string& axis) const {
   return sum;
 }
 
+Traffic Traffic::since(const Traffic& before) const {
+  Traffic rest;
+  for (const auto& [key, now] : sent_) {
+    const auto found = before.sent_.find(key);
+    const Sent then = found == before.sent_.end() ? Sent{} : found->second;
+    if (now.calls > then.calls)
+      rest.add(key.second, key.first, {now.calls - then.calls, now.bytes - then.bytes, now.seconds - then.seconds});
+  }
+  return rest;
+}
+
 Work Recorder::record(Op op, Elements whole, double bytes, const std::function<Work()>& start) {
   const bool tensor = is_tensor_type(whole.type);
   const std::string axis = tensor ? name() : "host";

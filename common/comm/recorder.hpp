@@ -38,6 +38,8 @@ class Traffic {
   double bytes(Op op, const std::string& axis = "") const { return of(op, axis).bytes; }
   // Everything on one axis, or on all.
   Sent total(const std::string& axis = "") const;
+  // What has passed since an earlier copy of this.
+  Traffic since(const Traffic& before) const;
   const std::map<std::pair<std::string, Op>, Sent>& all() const { return sent_; }
 
  private:

@@ -6,7 +6,8 @@ namespace course::cpu {
 
 namespace {
 
-constexpr float kRootHalf = 0.70710678f, kRootTwoOverPi = 0.79788456f, kRootTwoPiInverse = 0.39894228f, kCubic = 0.044715f;
+constexpr float kRootHalf = 0.70710678f, kRootTwoOverPi = 0.79788456f, kRootTwoPiInverse = 0.39894228f,
+                kCubic = 0.044715f;
 
 float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
 

@@ -82,8 +82,8 @@ void soften_backward(float* s, float* dp, float lse, float delta, int64_t seen, 
 
 int64_t attention_scratch(const AttentionSizes& z) { return kTile * whole(z.T); }
 
-void attention(const float* q, const float* k, const float* v, const int32_t* attend, float* y, float* lse, float* scratch,
-               const AttentionSizes& z) {
+void attention(const float* q, const float* k, const float* v, const int32_t* attend, float* y, float* lse,
+               float* scratch, const AttentionSizes& z) {
   const int64_t D = z.D, tiles = ceil_div(z.S, kTile), stride_q = z.H * D, stride_k = z.K * D;
   const float factor = 1.0f / std::sqrt(static_cast<float>(D));
 #pragma omp parallel for collapse(3) schedule(dynamic) if (z.B * z.H * z.S * z.T * D > 4 * kWorthThreads)
@@ -94,7 +94,8 @@ void attention(const float* q, const float* k, const float* v, const int32_t* at
         const int64_t query = at(at(b, z.S, now.first), z.H, h) * D, key = at(at(b, z.T), z.K, h / (z.H / z.K)) * D;
         const int32_t* mask = attend ? attend + at(b, z.T) : nullptr;
         float* scores = scratch + at(omp_get_thread_num(), attention_scratch(z));
-        gemm(now.rows, now.keys, D, factor, {q + query, stride_q}, {k + key, stride_k, true}, false, scores, now.stride);
+        gemm(now.rows, now.keys, D, factor, {q + query, stride_q}, {k + key, stride_k, true}, false, scores,
+             now.stride);
         float inverse[kTile];
         for (int64_t i = 0; i < now.rows; ++i) {
           float* row = scores + at(i, now.stride);
@@ -116,11 +117,13 @@ void attention(const float* q, const float* k, const float* v, const int32_t* at
 
 int64_t attention_backward_scratch(const AttentionSizes& z) { return 2 * kTile * whole(z.T); }
 
-// With p = softmax(s): dv = pᵀ·dy, dp = dy·vᵀ, ds = p·(dp - Σ p·dp), where Σ_keys p·dp = Σ_d dy·y; dq = ds·k, dk = dsᵀ·q.
-// One thread does all query heads of a key/value head, so dk and dv add up in a fixed order.
-void attention_backward(const float* dy, const float* q, const float* k, const float* v, const int32_t* attend, const float* y,
-                        const float* lse, float* dq, float* dk, float* dv, float* scratch, const AttentionSizes& z) {
-  const int64_t D = z.D, tiles = ceil_div(z.S, kTile), stride_q = z.H * D, stride_k = z.K * D, group = z.K ? z.H / z.K : 0;
+// With p = softmax(s): dv = pᵀ·dy, dp = dy·vᵀ, ds = p·(dp - Σ p·dp), where Σ_keys p·dp = Σ_d dy·y; dq = ds·k, dk =
+// dsᵀ·q. One thread does all query heads of a key/value head, so dk and dv add up in a fixed order.
+void attention_backward(const float* dy, const float* q, const float* k, const float* v, const int32_t* attend,
+                        const float* y, const float* lse, float* dq, float* dk, float* dv, float* scratch,
+                        const AttentionSizes& z) {
+  const int64_t D = z.D, tiles = ceil_div(z.S, kTile), stride_q = z.H * D, stride_k = z.K * D,
+                group = z.K ? z.H / z.K : 0;
   const float factor = 1.0f / std::sqrt(static_cast<float>(D));
 #pragma omp parallel for collapse(2) schedule(dynamic) if (z.B * z.H * z.S * z.T * D > 4 * kWorthThreads)
   for (int64_t b = 0; b < z.B; ++b)
@@ -134,7 +137,8 @@ void attention_backward(const float* dy, const float* q, const float* k, const f
         for (int64_t t = tiles - 1; t >= 0; --t) {
           const Tile now = tile(t, z);
           const int64_t query = at(at(b, z.S, now.first), z.H, h) * D;
-          gemm(now.rows, now.keys, D, factor, {q + query, stride_q}, {k + key, stride_k, true}, false, scores, now.stride);
+          gemm(now.rows, now.keys, D, factor, {q + query, stride_q}, {k + key, stride_k, true}, false, scores,
+               now.stride);
           gemm(now.rows, now.keys, D, 1, {dy + query, stride_q}, {v + key, stride_k, true}, false, slopes, now.stride);
           for (int64_t i = 0; i < now.rows; ++i) {
             const int64_t seen = now.sees_first + i, offset = query + at(i, stride_q);
@@ -142,11 +146,12 @@ void attention_backward(const float* dy, const float* q, const float* k, const f
             const bool hidden = mask && !mask[seen - 1];
             hide(row, mask, seen);
             const float delta = dot(dy + offset, y + offset, D);
-            soften_backward(row, slopes + at(i, now.stride), lse[at(at(b, z.H, h), z.S, now.first + i)], delta, hidden ? 0 : seen,
-                            now.stride);
+            soften_backward(row, slopes + at(i, now.stride), lse[at(at(b, z.H, h), z.S, now.first + i)], delta,
+                            hidden ? 0 : seen, now.stride);
           }
           gemm(now.keys, D, now.rows, 1, {scores, now.stride, true}, {dy + query, stride_q}, add, dv + key, stride_k);
-          gemm(now.keys, D, now.rows, factor, {slopes, now.stride, true}, {q + query, stride_q}, add, dk + key, stride_k);
+          gemm(now.keys, D, now.rows, factor, {slopes, now.stride, true}, {q + query, stride_q}, add, dk + key,
+               stride_k);
           gemm(now.rows, D, now.keys, factor, {slopes, now.stride}, {k + key, stride_k}, false, dq + query, stride_q);
           add = true;
         }

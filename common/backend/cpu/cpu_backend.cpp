@@ -38,12 +38,13 @@ void at_least(const char* what, const Tensor& x, int64_t rank) {
 // Runs of a copy all lie inside x. The first and the last are the outermost, whichever way the steps go.
 void runs_fit(const char* which, const Tensor& x, int64_t at, int64_t step, int64_t blocks, int64_t block) {
   const int64_t last = at + (blocks - 1) * step;
-  require(std::min(at, last) >= 0 && std::max(at, last) + block <= x.numel(), "copy_blocks: ", blocks, " runs of ", block, " ", which,
-          " element ", at, " on, ", step, " apart, leave ", show(x.shape()));
+  require(std::min(at, last) >= 0 && std::max(at, last) + block <= x.numel(), "copy_blocks: ", blocks, " runs of ",
+          block, " ", which, " element ", at, " on, ", step, " apart, leave ", show(x.shape()));
 }
 
 cpu::AttentionSizes sizes(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* attend) {
-  require(q.rank() == 4 && k.rank() == 4, "attention: q ", show(q.shape()), " and k ", show(k.shape()), " should have 4 dims");
+  require(q.rank() == 4 && k.rank() == 4, "attention: q ", show(q.shape()), " and k ", show(k.shape()),
+          " should have 4 dims");
   const cpu::AttentionSizes z = {q.dim(0), q.dim(1), k.dim(1), q.dim(2), k.dim(2), q.dim(3)};
   same("attention: k and v", k, v);
   require(k.dim(0) == z.B && k.dim(3) == z.D, "attention: q ", show(q.shape()), " does not fit k ", show(k.shape()));
@@ -74,8 +75,8 @@ void CpuBackend::copy(const Tensor& from, Tensor& to) {
   cpu::copy_bytes(from.raw(), to.raw(), to.bytes());
 }
 
-void CpuBackend::copy_blocks(const Tensor& from, int64_t from_at, int64_t from_step, Tensor& to, int64_t to_at, int64_t to_step,
-                             int64_t blocks, int64_t block) {
+void CpuBackend::copy_blocks(const Tensor& from, int64_t from_at, int64_t from_step, Tensor& to, int64_t to_at,
+                             int64_t to_step, int64_t blocks, int64_t block) {
   require(from.dtype() == to.dtype(), "copy_blocks: ", name_of(from.dtype()), " to ", name_of(to.dtype()));
   require(blocks >= 0 && block >= 0, "copy_blocks: ", blocks, " runs of ", block);
   if (blocks == 0 || block == 0) return;
@@ -97,15 +98,16 @@ void CpuBackend::scale(Tensor& x, float factor) { cpu::scale(x.data<float>(), x.
 
 double CpuBackend::squared_norm(const Tensor& x) const { return cpu::squared_norm(x.data<float>(), x.numel()); }
 
-void CpuBackend::matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, Tensor& c, bool accumulate) {
+void CpuBackend::matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, Tensor& c,
+                        bool accumulate) {
   at_least("matmul", a, 2), at_least("matmul", b, 2), at_least("matmul", c, 2);
   int64_t M = rows_of(a), K = a.dim(-1), k = rows_of(b), N = b.dim(-1);
   if (transpose_a) std::swap(M, K);
   if (transpose_b) std::swap(k, N);
-  require(K == k && rows_of(c) == M && c.dim(-1) == N, "matmul: a ", show(a.shape()), transpose_a ? " transposed" : "", ", b ",
-          show(b.shape()), transpose_b ? " transposed" : "", " and c ", show(c.shape()), " do not fit");
-  cpu::gemm(M, N, K, 1, {a.data<float>(), a.dim(-1), transpose_a}, {b.data<float>(), b.dim(-1), transpose_b}, accumulate,
-            c.data<float>(), N);
+  require(K == k && rows_of(c) == M && c.dim(-1) == N, "matmul: a ", show(a.shape()), transpose_a ? " transposed" : "",
+          ", b ", show(b.shape()), transpose_b ? " transposed" : "", " and c ", show(c.shape()), " do not fit");
+  cpu::gemm(M, N, K, 1, {a.data<float>(), a.dim(-1), transpose_a}, {b.data<float>(), b.dim(-1), transpose_b},
+            accumulate, c.data<float>(), N);
 }
 
 void CpuBackend::add_bias(Tensor& y, const Tensor& bias) {
@@ -123,14 +125,15 @@ void CpuBackend::sum_rows(const Tensor& dy, Tensor& dbias) {
 void CpuBackend::embedding(const Tensor& ids, const Tensor& table, int64_t begin, Tensor& y) {
   require(table.rank() == 2, "embedding: the table ", show(table.shape()), " should have 2 dims");
   holds("embedding: y", y, ids.numel() * table.dim(1));
-  cpu::embedding(ids.data<int32_t>(), table.data<float>(), begin, table.dim(0), y.data<float>(), ids.numel(), table.dim(1));
+  cpu::embedding(ids.data<int32_t>(), table.data<float>(), begin, table.dim(0), y.data<float>(), ids.numel(),
+                 table.dim(1));
 }
 
 void CpuBackend::embedding_backward(const Tensor& ids, const Tensor& dy, int64_t begin, Tensor& dtable) {
   require(dtable.rank() == 2, "embedding_backward: the table ", show(dtable.shape()), " should have 2 dims");
   holds("embedding_backward: dy", dy, ids.numel() * dtable.dim(1));
-  cpu::embedding_backward(ids.data<int32_t>(), dy.data<float>(), begin, dtable.dim(0), dtable.data<float>(), ids.numel(),
-                          dtable.dim(1));
+  cpu::embedding_backward(ids.data<int32_t>(), dy.data<float>(), begin, dtable.dim(0), dtable.data<float>(),
+                          ids.numel(), dtable.dim(1));
 }
 
 std::optional<int64_t> CpuBackend::first_outside(const Tensor& ids, int64_t end) const {
@@ -145,8 +148,8 @@ void CpuBackend::rms_norm(const Tensor& x, const Tensor& weight, float eps, Tens
   cpu::rms_norm(x.data<float>(), weight.data<float>(), eps, y.data<float>(), rstd.data<float>(), rows_of(x), x.dim(-1));
 }
 
-void CpuBackend::rms_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& rstd, Tensor& dx,
-                                   Tensor& dweight) {
+void CpuBackend::rms_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& rstd,
+                                   Tensor& dx, Tensor& dweight) {
   at_least("rms_norm_backward", x, 1);
   same("rms_norm_backward: dy and x", dy, x);
   same("rms_norm_backward: dx and x", dx, x);
@@ -180,21 +183,25 @@ void CpuBackend::silu_mul_backward(const Tensor& dy, const Tensor& gate, const T
   same("silu_mul_backward: gate and dy", gate, dy);
   same("silu_mul_backward: gate and dgate", gate, dgate);
   same("silu_mul_backward: gate and dup", gate, dup);
-  cpu::silu_mul_backward(dy.data<float>(), gate.data<float>(), up.data<float>(), dgate.data<float>(), dup.data<float>(), dy.numel());
+  cpu::silu_mul_backward(dy.data<float>(), gate.data<float>(), up.data<float>(), dgate.data<float>(), dup.data<float>(),
+                         dy.numel());
 }
 
 void CpuBackend::rope(Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& positions, bool backward) {
   require(x.rank() == 4 && x.dim(3) % 2 == 0, "rope: x ", show(x.shape()), " should be [B,S,H,D] with D even");
-  require(cos.rank() == 2 && cos.dim(1) == x.dim(3) / 2, "rope: a table ", show(cos.shape()), " for x ", show(x.shape()));
+  require(cos.rank() == 2 && cos.dim(1) == x.dim(3) / 2, "rope: a table ", show(cos.shape()), " for x ",
+          show(x.shape()));
   same("rope: cos and sin", cos, sin);
   holds("rope: positions", positions, x.dim(1));
   const int32_t* position = positions.data<int32_t>();
   if (const auto bad = cpu::first_outside(position, positions.numel(), cos.dim(0)))
     fail(cat("rope: position ", position[*bad], " in a table of ", cos.dim(0)));
-  cpu::rope(x.data<float>(), cos.data<float>(), sin.data<float>(), position, backward, x.dim(0), x.dim(1), x.dim(2), x.dim(3));
+  cpu::rope(x.data<float>(), cos.data<float>(), sin.data<float>(), position, backward, x.dim(0), x.dim(1), x.dim(2),
+            x.dim(3));
 }
 
-void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* attend, Tensor& y, Tensor& lse) {
+void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* attend, Tensor& y,
+                           Tensor& lse) {
   const cpu::AttentionSizes z = sizes(q, k, v, attend);
   same("attention: q and y", q, y);
   is("attention: lse", lse, {z.B, z.H, z.S});
@@ -203,8 +210,9 @@ void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, co
                  scratch.data<float>(), z);
 }
 
-void CpuBackend::attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* attend,
-                                    const Tensor& y, const Tensor& lse, Tensor& dq, Tensor& dk, Tensor& dv) {
+void CpuBackend::attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const Tensor* attend, const Tensor& y, const Tensor& lse, Tensor& dq, Tensor& dk,
+                                    Tensor& dv) {
   const cpu::AttentionSizes z = sizes(q, k, v, attend);
   same("attention_backward: q and y", q, y);
   same("attention_backward: q and dy", q, dy);
@@ -213,8 +221,9 @@ void CpuBackend::attention_backward(const Tensor& dy, const Tensor& q, const Ten
   same("attention_backward: v and dv", v, dv);
   is("attention_backward: lse", lse, {z.B, z.H, z.S});
   Tensor scratch = empty({omp_get_max_threads(), cpu::attention_backward_scratch(z)});
-  cpu::attention_backward(dy.data<float>(), q.data<float>(), k.data<float>(), v.data<float>(), mask_of(attend), y.data<float>(),
-                          lse.data<float>(), dq.data<float>(), dk.data<float>(), dv.data<float>(), scratch.data<float>(), z);
+  cpu::attention_backward(dy.data<float>(), q.data<float>(), k.data<float>(), v.data<float>(), mask_of(attend),
+                          y.data<float>(), lse.data<float>(), dq.data<float>(), dk.data<float>(), dv.data<float>(),
+                          scratch.data<float>(), z);
 }
 
 void CpuBackend::row_max(const Tensor& logits, Tensor& max) {
@@ -234,17 +243,18 @@ void CpuBackend::pick(const Tensor& logits, const Tensor& targets, int64_t begin
   at_least("pick", logits, 1);
   holds("pick: targets", targets, rows_of(logits));
   holds("pick: picked", picked, rows_of(logits));
-  cpu::pick(logits.data<float>(), targets.data<int32_t>(), begin, picked.data<float>(), rows_of(logits), logits.dim(-1));
+  cpu::pick(logits.data<float>(), targets.data<int32_t>(), begin, picked.data<float>(), rows_of(logits),
+            logits.dim(-1));
 }
 
-void CpuBackend::cross_entropy_backward(Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets, int64_t begin,
-                                        int64_t ignore, float factor) {
+void CpuBackend::cross_entropy_backward(Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets,
+                                        int64_t begin, int64_t ignore, float factor) {
   at_least("cross_entropy_backward", logits, 1);
   holds("cross_entropy_backward: max", max, rows_of(logits));
   holds("cross_entropy_backward: sum", sum, rows_of(logits));
   holds("cross_entropy_backward: targets", targets, rows_of(logits));
-  cpu::cross_entropy_backward(logits.data<float>(), max.data<float>(), sum.data<float>(), targets.data<int32_t>(), begin, ignore,
-                              factor, rows_of(logits), logits.dim(-1));
+  cpu::cross_entropy_backward(logits.data<float>(), max.data<float>(), sum.data<float>(), targets.data<int32_t>(),
+                              begin, ignore, factor, rows_of(logits), logits.dim(-1));
 }
 
 void CpuBackend::adamw(Tensor& value, const Tensor& grad, Tensor& mean, Tensor& square, const AdamWStep& step) {

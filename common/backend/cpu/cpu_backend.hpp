@@ -28,7 +28,8 @@ class CpuBackend : public Backend {
   void scale(Tensor& x, float factor) override;
   double squared_norm(const Tensor& x) const override;
 
-  void matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, Tensor& c, bool accumulate) override;
+  void matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, Tensor& c,
+              bool accumulate) override;
   void add_bias(Tensor& y, const Tensor& bias) override;
   void sum_rows(const Tensor& dy, Tensor& dbias) override;
 
@@ -47,15 +48,16 @@ class CpuBackend : public Backend {
 
   void rope(Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& positions, bool backward) override;
 
-  void attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* attend, Tensor& y, Tensor& lse) override;
+  void attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* attend, Tensor& y,
+                 Tensor& lse) override;
   void attention_backward(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* attend,
                           const Tensor& y, const Tensor& lse, Tensor& dq, Tensor& dk, Tensor& dv) override;
 
   void row_max(const Tensor& logits, Tensor& max) override;
   void row_sum_exp(const Tensor& logits, const Tensor& max, Tensor& sum) override;
   void pick(const Tensor& logits, const Tensor& targets, int64_t begin, Tensor& picked) override;
-  void cross_entropy_backward(Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets, int64_t begin,
-                              int64_t ignore, float factor) override;
+  void cross_entropy_backward(Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets,
+                              int64_t begin, int64_t ignore, float factor) override;
 
   void adamw(Tensor& value, const Tensor& grad, Tensor& mean, Tensor& square, const AdamWStep& step) override;
 

@@ -44,8 +44,8 @@ void pick(const float* logits, const int32_t* targets, int64_t begin, float* pic
   }
 }
 
-void cross_entropy_backward(float* logits, const float* max, const float* sum, const int32_t* targets, int64_t begin, int64_t ignore,
-                            float factor, int64_t N, int64_t columns) {
+void cross_entropy_backward(float* logits, const float* max, const float* sum, const int32_t* targets, int64_t begin,
+                            int64_t ignore, float factor, int64_t N, int64_t columns) {
 #pragma omp parallel for if (N * columns > kWorthThreads / 4)
   for (int64_t n = 0; n < N; ++n) {
     float* row = logits + at(n, columns);

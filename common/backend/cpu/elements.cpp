@@ -12,7 +12,8 @@ void copy_bytes(const void* from, void* to, int64_t bytes) {
   constexpr int64_t kPiece = 1 << 18;
 #pragma omp parallel for if (bytes > 2 * kPiece)
   for (int64_t begin = 0; begin < bytes; begin += kPiece)
-    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, std::min(kPiece, bytes - begin));
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                std::min(kPiece, bytes - begin));
 }
 
 void copy_blocks(const char* from, int64_t from_step, char* to, int64_t to_step, int64_t blocks, int64_t block) {

@@ -19,7 +19,8 @@ void embedding(const int32_t* ids, const float* table, int64_t begin, int64_t ro
 }
 
 // An id may stand in many rows: each thread owns columns, so the rows add in their order, without a lock.
-void embedding_backward(const int32_t* ids, const float* dy, int64_t begin, int64_t rows, float* dtable, int64_t N, int64_t E) {
+void embedding_backward(const int32_t* ids, const float* dy, int64_t begin, int64_t rows, float* dtable, int64_t N,
+                        int64_t E) {
   constexpr int64_t kColumns = 64;
 #pragma omp parallel for if (N * E > kWorthThreads)
   for (int64_t first = 0; first < E; first += kColumns) {

@@ -1,5 +1,5 @@
-// The matrix product under everything. Two sources define it, CMake takes one: gemm_onednn.cpp where oneDNN is installed,
-// else gemm_plain.cpp.
+// The matrix product under everything. Two sources define it, CMake takes one: gemm_onednn.cpp where oneDNN is
+// installed, else gemm_plain.cpp.
 #pragma once
 
 #include <cstdint>

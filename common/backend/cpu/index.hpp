@@ -1,5 +1,5 @@
-// Where an element lies, in 64 bits: 16744 rows of 128256 logits are more than an int can count. Narrower arguments are widened
-// before they are multiplied.
+// Where an element lies, in 64 bits: 16744 rows of 128256 logits are more than an int can count. Narrower arguments are
+// widened before they are multiplied.
 #pragma once
 
 #include <cstdint>

@@ -25,8 +25,8 @@ void rms_norm(const float* x, const float* weight, float eps, float* y, float* r
 int64_t norm_blocks(int64_t N) { return std::min(kSumBlocks, ceil_div(N, 16)); }
 
 // With x̂ = x·rstd and g = dy·weight: dx = rstd · (g - x̂ · mean(g·x̂)), dweight = Σ_n dy·x̂.
-void rms_norm_backward(const float* dy, const float* x, const float* weight, const float* rstd, float* dx, float* dweight,
-                       float* partial, int64_t N, int64_t E) {
+void rms_norm_backward(const float* dy, const float* x, const float* weight, const float* rstd, float* dx,
+                       float* dweight, float* partial, int64_t N, int64_t E) {
   if (N == 0 || E == 0) return;
   const int64_t blocks = norm_blocks(N), rows = ceil_div(N, blocks);
 #pragma omp parallel for if (N * E > kWorthThreads)

@@ -51,7 +51,8 @@ void store(const Tile& t, int64_t rows, int64_t columns, bool add, float* c, int
 
 }  // namespace
 
-void plain_gemm(int64_t M, int64_t N, int64_t K, float factor, Matrix a, Matrix b, bool add, float* c, int64_t stride_c) {
+void plain_gemm(int64_t M, int64_t N, int64_t K, float factor, Matrix a, Matrix b, bool add, float* c,
+                int64_t stride_c) {
   if (K == 0 && !add)
     for (int64_t m = 0; m < M; ++m) std::fill_n(c + m * stride_c, N, 0.0f);
   if (M == 0 || N == 0 || K == 0) return;

@@ -1,7 +1,7 @@
 // The processor's memory: a caching allocator.
 //
-// A block goes back to a free list of its rounded size and is given out again from there, so a training step, which asks
-// for the same sizes as the one before, asks the system for nothing. Rounding wastes at most an eighth.
+// A block goes back to a free list of its rounded size and is given out again from there, so a training step, which
+// asks for the same sizes as the one before, asks the system for nothing. Rounding wastes at most an eighth.
 #pragma once
 
 #include <cstddef>

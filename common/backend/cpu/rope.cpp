@@ -4,8 +4,8 @@
 
 namespace course::cpu {
 
-void rope(float* x, const float* cos, const float* sin, const int32_t* positions, bool backward, int64_t B, int64_t S, int64_t H,
-          int64_t D) {
+void rope(float* x, const float* cos, const float* sin, const int32_t* positions, bool backward, int64_t B, int64_t S,
+          int64_t H, int64_t D) {
   const int64_t half = D / 2;
   const float sign = backward ? -1.0f : 1.0f;
 #pragma omp parallel for if (B * S * H * D > kWorthThreads)

@@ -1,7 +1,8 @@
 // exp, tanh and erf that a compiler turns into vector code: no branches, no tables, no calls.
 //
-// Relative error below 3e-7 (three units in the last place of f32), over all finite arguments; nan gives nan. Use inside loops marked
-// `omp simd`, in files compiled with -fno-math-errno -fno-trapping-math (without these they are right, but slow).
+// Relative error below 3e-7 (three units in the last place of f32), over all finite arguments; nan gives nan. Use
+// inside loops marked `omp simd`, in files compiled with -fno-math-errno -fno-trapping-math (without these they are
+// right, but slow).
 #pragma once
 
 #include <bit>

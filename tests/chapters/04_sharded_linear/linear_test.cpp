@@ -66,6 +66,18 @@ TEST_CASE("defaults are PyTorch's: by columns R to S(-1), by rows S(-1) to R, wi
   CHECK_FALSE(rows.forward(part_of(x, tp, Shard(-1))).has_layout());
 }
 
+TEST_CASE("with use_local_output off the output says what the parts are together") {
+  const DeviceMesh tp(world(), backend(), {{"tp", world().size()}});
+  Linear columns(backend(), 5, 7), rows(backend(), 5, 7);
+  ColwiseParallel().use_local_output(false).apply(columns, tp);
+  RowwiseParallel().output(Shard(1)).use_local_output(false).apply(rows, tp);
+  initialize(columns, 3);
+  initialize(rows, 3);
+  const Tensor x = random("x", {4, 3, 5});
+  CHECK(columns.forward(backend().clone(x)).layout() == Layout{tp, {Shard(2)}, {4, 3, 7}});
+  CHECK(rows.forward(part_of(x, tp, Shard(-1))).layout() == Layout{tp, {Shard(1)}, {4, 3, 7}});
+}
+
 TEST_CASE("blocks stay whole") {
   const DeviceMesh tp(world(), backend(), {{"tp", world().size()}});
   const Tensor x = random("x", {4, 5}), dy = random("dy", {4, 12});
@@ -148,6 +160,25 @@ TEST_CASE("a cut of the rows that is not even needs a layout: a plain part is ta
     CHECK(linear.forward(backend().clone(even)).local().shape() == Shape{2, P, chunk(3, P, tp.coordinate()).size});
   const DTensor y = linear.forward(DTensor::from_local(backend().clone(mine), tp, {Shard(1)}, x.shape()));
   CHECK(y.local().shape() == Shape{2, 5, chunk(3, P, tp.coordinate()).size});
+}
+
+TEST_CASE("an output that stays Partial: its gradient is wanted whole, and a plain one is taken so") {
+  Traffic traffic;
+  Recorder recorder(world(), traffic);
+  const DeviceMesh tp(recorder, backend(), {{"tp", world().size()}});
+  const Tensor x = random("x", {4, 5}), dy = random("dy", {4, 3});
+  Linear serial(backend(), 5, 3, true), rows(backend(), 5, 3, true);
+  RowwiseParallel().output(Partial()).apply(rows, tp);
+  initialize(serial, 3);
+  initialize(rows, 3);
+  const Expected expected = run_serial(serial, x, dy);
+  Tensor sum = backend().clone(rows.forward(part_of(x, tp, Shard(-1))).local());
+  CHECK(traffic.total().calls == 0);
+  tp.comm().all_reduce(sum).wait();
+  CHECK(differs(sum, expected.y, 1e-5) == "");
+  traffic.clear();
+  CHECK(differs(rows.backward(backend().clone(dy)).local(), part_of(expected.dx, tp, Shard(-1)), 1e-5) == "");
+  CHECK(traffic.total().calls == 0);
 }
 
 TEST_CASE("a wrong number of features is refused with both") {

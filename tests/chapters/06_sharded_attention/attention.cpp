@@ -216,7 +216,9 @@ TEST_CASE("what attention sends") {
 }
 
 TEST_CASE("heads that do not divide are cut by key/value group, any count of ranks works (B36)") {
-  for (const auto& entry : case_of("B36")["input"]["Hq_Hkv_tp"]) {
+  const auto given = case_of("B36")["input"]["Hq_Hkv_tp"];
+  CHECK(given.size() >= 6);
+  for (const auto& entry : given) {
     const AttentionSizes sizes = {6, entry[0], entry[1], 2};
     const int64_t ranks = entry[2], H = sizes.heads, K = sizes.kv_heads, D = sizes.head_dim;
     INFO(shown(sizes) << ", the case's tp is " << ranks);
