@@ -7,9 +7,10 @@ namespace course {
 
 // V vocabulary  E hidden  P ranks of tp
 //   ids [...] i32   weight [V,E]   y [...,E]
-// Cut by rows (RowwiseParallel) a rank holds weight [V/P,E] and gives zeros for ids of other ranks, so that the sum over ranks
-// is the whole; cut by columns (ColwiseParallel) it holds weight [V,E/P] and gives y [...,E/P]. Backward returns a tensor
-// without elements: ids have no gradient. An id outside 0..V-1 is the same Error at every cut. Starts as N(0,1).
+// Cut by rows (RowwiseParallel) a rank holds weight [V/P,E] and gives zeros for ids of other ranks, so that the sum
+// over ranks is the whole; cut by columns (ColwiseParallel) it holds weight [V,E/P] and gives y [...,E/P]. Backward
+// returns a tensor without elements: ids have no gradient. An id outside 0..V-1 is the same Error at every cut. Starts
+// as N(0,1).
 class Embedding : public Module {
  public:
   Embedding(Backend& backend, int64_t vocabulary, int64_t hidden);

@@ -7,7 +7,8 @@ namespace course {
 Linear::Linear(Backend& backend, int64_t in_features, int64_t out_features, bool with_bias)
     : Module(backend),
       weight(add_parameter("weight", {out_features, in_features}, {Init::Uniform, 1 / std::sqrt(double(in_features))})),
-      bias(with_bias ? &add_parameter("bias", {out_features}, {Init::Uniform, 1 / std::sqrt(double(in_features))}) : nullptr) {}
+      bias(with_bias ? &add_parameter("bias", {out_features}, {Init::Uniform, 1 / std::sqrt(double(in_features))})
+                     : nullptr) {}
 
 DTensor Linear::run_forward(DTensor x) {
   const Tensor &in = x.local(), &w = weight.value();

@@ -1,10 +1,11 @@
-// A module: a forward, a backward that undoes it step by step, and four points where others may hook in. Parallel styles and
-// FSDP are hooks; the module itself reads like serial code.
+// A module: a forward, a backward that undoes it step by step, and four points where others may hook in. Parallel
+// styles and FSDP are hooks; the module itself reads like serial code.
 //
 //   before_forward → run_forward → after_forward          before_backward → run_backward → after_backward
 //
-// The hooks installed last are outermost: first before, last after. There is no tape: each module keeps what its backward
-// needs from its last forward, and moves it out again. Gradients add up in the parameters until they are cleared.
+// The hooks installed last are outermost: first before, last after. There is no tape: each module keeps what its
+// backward needs from its last forward, and moves it out again. Gradients add up in the parameters until they are
+// cleared.
 #pragma once
 
 #include <functional>
@@ -78,8 +79,8 @@ struct NamedModule {
 
 // The root first, then its children depth first, in the order they were added.
 std::vector<NamedModule> named_modules(Module& root);
-// All parameters, in the same order, each renamed to its path: "layers.0.mlp.up_proj.weight". One that a root further up has
-// named keeps that longer name, so that asking a part of a model takes no name away from the whole.
+// All parameters, in the same order, each renamed to its path: "layers.0.mlp.up_proj.weight". One that a root further
+// up has named keeps that longer name, so that asking a part of a model takes no name away from the whole.
 Parameters parameters_of(Module& root);
 
 // Fills every parameter with its initial values.

@@ -21,7 +21,8 @@ WholeShape last_dim(int64_t size) {
 WholeShape features_of(const Linear& linear, const Placement& given, const DeviceMesh& tp) {
   return [features = linear.weight.global()[1], given, ranks = tp.size()](Shape shape) {
     const Placement placed = from_front(given, static_cast<int64_t>(shape.size()));
-    if (const Shard* s = as_shard(placed)) shape[s->dim] = s->dim + 1 == std::ssize(shape) ? features : shape[s->dim] * ranks;
+    if (const Shard* s = as_shard(placed))
+      shape[s->dim] = s->dim + 1 == std::ssize(shape) ? features : shape[s->dim] * ranks;
     return shape;
   };
 }
@@ -36,8 +37,8 @@ DTensor on_mesh(const DeviceMesh& tp, DTensor x) {
 
 void require_blocks(const Parameter& weight, int64_t dim, int64_t block) {
   const int64_t size = weight.global()[dim];
-  require_shared(block > 0 && size % block == 0, weight.name(), ' ', show(weight.global()), " cannot be cut in dim ", dim,
-                 " between blocks of ", block);
+  require_shared(block > 0 && size % block == 0, weight.name(), ' ', show(weight.global()), " cannot be cut in dim ",
+                 dim, " between blocks of ", block);
 }
 
 [[noreturn]] void refuse(const char* style, const Module& module) {
@@ -92,7 +93,8 @@ Hooks convert_output(const DeviceMesh& tp, const Placement& produced, const Plac
   hooks.before_backward = [=](DTensor dy) {
     require(outside->has_value(), "backward without a forward");
     const Layout at = *std::exchange(*outside, std::nullopt);
-    dy = dy.has_layout() ? on_mesh(tp, std::move(dy)) : DTensor::from_local(dy, tp, {gradient_of(at.placements[0])}, at.global);
+    dy = dy.has_layout() ? on_mesh(tp, std::move(dy))
+                         : DTensor::from_local(dy, tp, {gradient_of(at.placements[0])}, at.global);
     return dy.redistribute({gradient_of(produced)});
   };
   return hooks;
@@ -109,12 +111,14 @@ void ColwiseParallel::cut(Module& module, const DeviceMesh& tp) const {
     linear->weight.place(tp, Shard(0, block_), Shard(0, block_));
     if (linear->bias) linear->bias->place(tp, Shard(0, block_), Shard(0, block_));
     module.wrap(convert_input(tp, input_, Replicate(), Partial(), false, features_of(*linear, input_, tp)));
-    module.wrap(convert_output(tp, columns, output_.value_or(columns), use_local_output_, last_dim(linear->weight.global()[0])));
+    module.wrap(convert_output(tp, columns, output_.value_or(columns), use_local_output_,
+                               last_dim(linear->weight.global()[0])));
   } else if (auto* embedding = dynamic_cast<Embedding*>(&module)) {
     require_blocks(embedding->weight, 1, block_);
     embedding->weight.place(tp, Shard(1, block_), Shard(1, block_));
     module.wrap({convert_input(tp, input_, Replicate(), Replicate(), false).before_forward, nullptr, nullptr, nullptr});
-    module.wrap(convert_output(tp, columns, output_.value_or(columns), use_local_output_, last_dim(embedding->weight.global()[1])));
+    module.wrap(convert_output(tp, columns, output_.value_or(columns), use_local_output_,
+                               last_dim(embedding->weight.global()[1])));
   } else {
     refuse("ColwiseParallel", module);
   }
@@ -137,7 +141,8 @@ void RowwiseParallel::cut(Module& module, const DeviceMesh& tp) const {
   } else if (auto* embedding = dynamic_cast<Embedding*>(&module)) {
     require_blocks(embedding->weight, 0, block_);
     embedding->weight.place(tp, Shard(0, block_), Shard(0, block_));
-    module.wrap({convert_input(tp, input_.value_or(Shard(-1)), Replicate(), Replicate(), false).before_forward, nullptr, nullptr, nullptr});
+    module.wrap({convert_input(tp, input_.value_or(Shard(-1)), Replicate(), Replicate(), false).before_forward, nullptr,
+                 nullptr, nullptr});
     module.wrap(convert_output(tp, Partial(), output_, use_local_output_, as_it_is));
   } else {
     refuse("RowwiseParallel", module);

@@ -7,10 +7,12 @@
 //   RowwiseParallel  S(1)       R, once     S(-1)          P           S(-1) Linear
 //                    S(0)       -           R              P           -     Embedding
 //
-// An input without a layout is taken to be laid out as input() says; one with a layout is redistributed from there. The output
-// is redistributed to output(), and loses its layout with use_local_output, as in PyTorch the default. Backward takes the same
-// way back. A Partial gradient of an input that came with the wanted layout is handed on as it is: whoever made that layout
-// adds up the gradients of all users and reduces once.
+// An input without a layout is taken to be laid out as input() says: cut by torch.chunk in the last dim, whose size a
+// Linear knows, and evenly in any other, as PyTorch does; hand in a DTensor where parts may differ. One with a layout,
+// on the same mesh, is redistributed from there. The output is redistributed to output(), and loses its layout with
+// use_local_output, as in PyTorch the default. Backward takes the same way back. A Partial gradient of an input that
+// came with the wanted layout is handed on as it is: whoever made that layout adds up the gradients of all users and
+// reduces once.
 #pragma once
 
 #include <functional>
@@ -25,8 +27,8 @@ namespace course {
 class ParallelStyle {
  public:
   virtual ~ParallelStyle() = default;
-  // Cuts the module's parameters and installs the hooks. Before its parameters are filled; no communication. Throws SharedError
-  // when the mesh is not 1-D, the module already has a style, or is of a kind that the style does not know.
+  // Cuts the module's parameters and installs the hooks. Before its parameters are filled; no communication. Throws
+  // SharedError when the mesh is not 1-D, the module already has a style, or is of a kind that the style does not know.
   void apply(Module& module, const DeviceMesh& tp) const;
   virtual std::string show() const = 0;
 
@@ -73,7 +75,8 @@ class RowwiseParallel : public ParallelStyle {
 using WholeShape = std::function<Shape(Shape)>;
 
 // before_forward: takes a plain input as `given`, redistributes to `wanted`, drops the layout with `to_local`.
-// after_backward: takes a plain gradient as `gradient`; redistributes to what the input was, unless it came as `wanted`.
+// after_backward: takes a plain gradient as `gradient`; redistributes to what the input was, unless it came as
+// `wanted`.
 Hooks convert_input(const DeviceMesh& tp, const Placement& given, const Placement& wanted, const Placement& gradient,
                     bool to_local, WholeShape whole = nullptr);
 // after_forward: takes a plain output as `produced`, redistributes to `wanted`, drops the layout with `to_local`.

@@ -81,9 +81,12 @@ void Parameter::fill(uint64_t seed) {
   const double size = init_.value;
   fill([&](int64_t i) {
     switch (init_.kind) {
-      case Init::Uniform: return static_cast<float>((2 * rng.uniform(i) - 1) * size);
-      case Init::Normal: return static_cast<float>(rng.normal(i) * size);
-      case Init::Constant: break;
+      case Init::Uniform:
+        return static_cast<float>((2 * rng.uniform(i) - 1) * size);
+      case Init::Normal:
+        return static_cast<float>(rng.normal(i) * size);
+      case Init::Constant:
+        break;
     }
     return static_cast<float>(size);
   });

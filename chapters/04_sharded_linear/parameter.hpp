@@ -1,4 +1,5 @@
-// A weight: which global tensor it is, which part of it this rank computes with, and how its gradient lies on the ranks.
+// A weight: which global tensor it is, which part of it this rank computes with, and how its gradient lies on the
+// ranks.
 //
 // It is declared with its global shape, then cut by the styles, then filled: no rank ever holds more than its part. The
 // initial values depend on (seed, name, global index) alone, so every mesh starts from the same weights.
@@ -22,23 +23,25 @@ class Parameter {
   Parameter(Backend& backend, std::string name, Shape global, Init init);
   Parameter(const Parameter&) = delete;
 
-  const std::string& name() const { return name_; }  // "layers.0.mlp.up_proj.weight": the path from the root that named it
+  const std::string& name() const {
+    return name_;
+  }  // "layers.0.mlp.up_proj.weight": the path from the root that named it
   void rename(std::string path) { name_ = std::move(path); }
   const Shape& global() const { return global_; }
   Backend& backend() const { return *backend_; }
 
-  // Cuts the part that this rank computes with over one more axis: torch.chunk of what the earlier cuts left. Say also how the
-  // gradient lies there: as the value, or Partial where each rank sees only part of the rows. Before fill().
+  // Cuts the part that this rank computes with over one more axis: torch.chunk of what the earlier cuts left. Say also
+  // how the gradient lies there: as the value, or Partial where each rank sees only part of the rows. Before fill().
   void place(const DeviceMesh& axis, const Placement& value, const Placement& grad);
-  // Cuts what this rank owns over one more axis, in dim 0 (FSDP, chapter 12): `value` is then whole only between gather and
-  // release. Before fill().
+  // Cuts what this rank owns over one more axis, in dim 0 (FSDP, chapter 12): `value` is then whole only between gather
+  // and release. Before fill().
   void own_part(const DeviceMesh& axis);
 
   Placement placement(const std::string& axis) const;       // Replicate on an axis that nobody placed it on
   Placement grad_placement(const std::string& axis) const;  // the same where nothing else was said
   void set_grad_placement(const std::string& axis, const Placement& grad);
-  // True on the one rank of those that hold equal copies that counts and saves them: coordinate 0 of each axis of the mesh on
-  // which the parameter is replicated.
+  // True on the one rank of those that hold equal copies that counts and saves them: coordinate 0 of each axis of the
+  // mesh on which the parameter is replicated.
   bool speaks_for(const DeviceMesh& mesh) const;
 
   // Fills what this rank owns: the initial values, or its box of a global tensor given as floats.
@@ -48,7 +51,7 @@ class Parameter {
   // What the modules compute with: this rank's part after the tensor-parallel cuts, in dims `box` of the global tensor.
   const Box& box() const { return box_; }
   const Tensor& value() const;
-  Tensor& gradient();                 // of value(); zeros on first use after clear_gradient()
+  Tensor& gradient();                                    // of value(); zeros on first use after clear_gradient()
   bool has_gradient() const { return grad_.defined(); }  // since clear_gradient(), or take_gradient()
 
   // What the optimizer updates and a checkpoint saves: the same, unless own_part() cut it further.
@@ -58,7 +61,8 @@ class Parameter {
   Tensor& owned_gradient() { return owns_part_ ? owned_grad_ : gradient(); }
   void clear_gradient();
 
-  // FSDP's side of own_part(): hand in the gathered value, or take it away; hand in the reduced gradient of the owned part.
+  // FSDP's side of own_part(): hand in the gathered value, or take it away; hand in the reduced gradient of the owned
+  // part.
   void gather(Tensor value);
   void release() { value_ = {}; }
   bool gathered() const { return value_.defined(); }

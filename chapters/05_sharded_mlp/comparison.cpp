@@ -58,7 +58,9 @@ void Comparison::run(const std::string& name, Module& serial, Module& sharded, E
   Backend& backend = tp_.backend();
   Comm& comm = tp_.comm();
   const Placement outside = entrance == Entrance::Sliced ? Placement(Shard(1)) : Replicate();
-  const auto own = [&](const Tensor& whole) { return part_of(backend, whole, local_box(tp_, {outside}, whole.shape())); };
+  const auto own = [&](const Tensor& whole) {
+    return part_of(backend, whole, local_box(tp_, {outside}, whole.shape()));
+  };
   const ConjugatePair& pair = entrance == Entrance::Sliced ? gather : f;
 
   clear_gradients(serial);

@@ -1,5 +1,6 @@
-// A program's proof: a sharded module beside its serial self, with the same values in. Both run forward and backward once;
-// output, gradient of the input and each gradient of a weight are compared, and what was sent stands beside its formula.
+// A program's proof: a sharded module beside its serial self, with the same values in. Both run forward and backward
+// once; output, gradient of the input and each gradient of a weight are compared, and what was sent stands beside its
+// formula.
 //
 //   Comparison compare(tp, traffic, {B, S, E});
 //   compare.run("column, then row", serial, sharded, Entrance::Whole, all_reduce_cost(n, P), all_reduce_cost(n, P));
@@ -27,7 +28,7 @@ struct Cost {
   Cost operator*(int64_t times) const { return {times * calls, times * bytes}; }
 };
 Cost all_reduce_cost(double bytes, int ranks);  // 1 call, 2(P-1)/P of the bytes
-Cost gather_cost(double bytes, int ranks);      // all-gather or reduce-scatter: 1 call, (P-1)/P of the bytes of the whole
+Cost gather_cost(double bytes, int ranks);  // all-gather or reduce-scatter: 1 call, (P-1)/P of the bytes of the whole
 
 class Comparison {
  public:
@@ -36,8 +37,8 @@ class Comparison {
 
   const Tensor& x() const { return x_; }
 
-  // Notes the largest difference on all ranks: of y, dx and the weights' gradients, each in parts of its largest number.
-  // Clears the gradients of both first. Collective over tp.
+  // Notes the largest difference on all ranks: of y, dx and the weights' gradients, each in parts of its largest
+  // number. Clears the gradients of both first. Collective over tp.
   void run(const std::string& name, Module& serial, Module& sharded, Entrance entrance, const Cost& forward,
            const Cost& backward);
 

@@ -78,11 +78,13 @@ void sharded_mlp(Session& session) {
   session.out() << "2. What a rank has alone\n\n";
   show_terms(session, tp, *serial, *cut_gelu(Gelu::Exact, column, RowwiseParallel().output(Partial())), compare.x());
 
-  session.out() << "3. Every way beside the serial module: y, dx, each gradient; differences in parts of the largest number\n\n";
+  session.out()
+      << "3. Every way beside the serial module: y, dx, each gradient; differences in parts of the largest number\n\n";
   const double outer = 4.0 * B * S * E, inner = 4.0 * B * S * I;  // bytes of x and y; of what lies between
   const Cost reduce = all_reduce_cost(outer, P), half = gather_cost(outer, P);
   compare.run("GeLU (erf), column-row", *serial, *cut_gelu(Gelu::Exact, column, row), Entrance::Whole, reduce, reduce);
-  compare.run("GeLU (tanh), column-row", *serial_tanh, *cut_gelu(Gelu::Tanh, column, row), Entrance::Whole, reduce, reduce);
+  compare.run("GeLU (tanh), column-row", *serial_tanh, *cut_gelu(Gelu::Tanh, column, row), Entrance::Whole, reduce,
+              reduce);
   compare.run("GeLU, x and y in slices", *serial_tanh, *cut_gelu(Gelu::Tanh, column, row_scattered), Entrance::Sliced,
               half * 2, half * 2);
   compare.run("GeLU, row-column", *serial,
@@ -90,7 +92,8 @@ void sharded_mlp(Session& session) {
               Entrance::Whole, all_reduce_cost(inner, P) + half, all_reduce_cost(inner, P) + half);
   compare.run("SwiGLU, x plain", serial_swiglu, *cut_swiglu(row), Entrance::Whole, reduce, reduce * 2);
   compare.run("SwiGLU, x shared", serial_swiglu, *cut_swiglu(row), Entrance::Shared, reduce, reduce);
-  compare.run("SwiGLU, x and y in slices", serial_swiglu, *cut_swiglu(row_scattered), Entrance::Sliced, half * 2, half * 2);
+  compare.run("SwiGLU, x and y in slices", serial_swiglu, *cut_swiglu(row_scattered), Entrance::Sliced, half * 2,
+              half * 2);
   session.out() << compare.str() << "\n";
   compare.check();
   session.out() << "OK" << std::endl;

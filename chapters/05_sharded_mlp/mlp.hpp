@@ -1,5 +1,6 @@
-// Two MLPs of transformers. Both read like serial code; cut fc1 (gate, up) by columns and fc2 (down) by rows, and the only
-// communication is one sum at the end: the activation between them works element by element, so it needs no neighbour.
+// Two MLPs of transformers. Both read like serial code; cut fc1 (gate, up) by columns and fc2 (down) by rows, and the
+// only communication is one sum at the end: the activation between them works element by element, so it needs no
+// neighbour.
 #pragma once
 
 #include "chapters/04_sharded_linear/linear.hpp"
@@ -25,8 +26,8 @@ class GeluMlp : public Module {
 
 // down_proj(silu(gate_proj(x)) · up_proj(x)), without biases: the MLP of Llama (Shazeer, arXiv:2002.05202).
 //   x, y [...,E]   gate_proj.weight, up_proj.weight [I,E]   down_proj.weight [E,I]
-// gate and up share their input: when its layout was made outside (x has one), their Partial gradients are added here and
-// leave as one.
+// gate and up share their input: when its layout was made outside (x has one), their Partial gradients are added here
+// and leave as one.
 class SwiGluMlp : public Module {
  public:
   SwiGluMlp(Backend& backend, int64_t hidden, int64_t intermediate);

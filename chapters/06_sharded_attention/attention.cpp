@@ -5,8 +5,9 @@
 namespace course {
 
 void check(const AttentionSizes& s) {
-  require_shared(s.hidden > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0, "attention needs sizes above 0, not hidden ",
-                 s.hidden, ", heads ", s.heads, ", key/value heads ", s.kv_heads, ", head size ", s.head_dim);
+  require_shared(s.hidden > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0,
+                 "attention needs sizes above 0, not hidden ", s.hidden, ", heads ", s.heads, ", key/value heads ",
+                 s.kv_heads, ", head size ", s.head_dim);
   require_shared(s.heads % s.kv_heads == 0, s.heads, " query heads cannot share ", s.kv_heads,
                  " key/value heads evenly: heads must be a multiple of kv heads");
 }
@@ -26,8 +27,8 @@ Attention::Attention(Backend& backend, AttentionSizes sizes, std::shared_ptr<con
 
 Tensor Attention::positions(int64_t count) const {
   const int64_t begin = context_->offset;
-  require_shared(begin + count <= rope_->positions, "a sequence of ", begin + count, " tokens, the model's positions end at ",
-                 rope_->positions);
+  require_shared(begin + count <= rope_->positions, "a sequence of ", begin + count,
+                 " tokens, the model's positions end at ", rope_->positions);
   std::vector<int32_t> at(count);
   std::iota(at.begin(), at.end(), static_cast<int32_t>(begin));
   return backend().from_host(at, {count});
@@ -55,7 +56,8 @@ void Attention::append(Tensor& cached, const Tensor& fresh) const {
 void Attention::require_cache_fits() const {
   const int64_t held = cached_k_.defined() ? cached_k_.dim(1) : 0;
   require_shared(!training(), "keys and values are cached for generation, which has no backward: set_training(false)");
-  require_shared(held == context_->offset, "the cache holds ", held, " tokens, the next call is to continue at ", context_->offset);
+  require_shared(held == context_->offset, "the cache holds ", held, " tokens, the next call is to continue at ",
+                 context_->offset);
 }
 
 void Attention::forget_cache() {

@@ -20,7 +20,8 @@ void sharded_attention(Session& session) {
   cli.add("--head-dim", sizes.head_dim, "elements of a head").positive();
   cli.add("--positions", positions, "positions of the RoPE table").positive();
   cli.parse(session);
-  require_usage(sizes.heads % sizes.kv_heads == 0, "--heads ", sizes.heads, " is not a multiple of --kv-heads ", sizes.kv_heads);
+  require_usage(sizes.heads % sizes.kv_heads == 0, "--heads ", sizes.heads, " is not a multiple of --kv-heads ",
+                sizes.kv_heads);
   require_usage(sizes.head_dim % 2 == 0, "--head-dim ", sizes.head_dim, ": RoPE turns pairs, it must be even");
   require_usage(S <= positions, "--seq ", S, ": the positions end at ", positions);
 
@@ -66,7 +67,8 @@ void sharded_attention(Session& session) {
   show_heads(session, sizes, P);
   session.out() << holdings(tp, *cut(q_heads, kv_heads, o_heads)) << "\n";
 
-  session.out() << "3. Every way beside the serial module: y, dx, each gradient; differences in parts of the largest number\n\n";
+  session.out()
+      << "3. Every way beside the serial module: y, dx, each gradient; differences in parts of the largest number\n\n";
   const double x = 4.0 * B * S * E, q = 4.0 * B * S * HD, kv = 4.0 * B * S * KD;  // bytes of the whole
   const Cost reduce = all_reduce_cost(x, P), half = gather_cost(x, P);
   Comparison compare(tp, traffic, {B, S, E});
@@ -74,8 +76,8 @@ void sharded_attention(Session& session) {
   compare.run("heads, x shared", *serial, *cut(q_heads, kv_heads, o_heads), Entrance::Shared, reduce, reduce);
   compare.run("heads, x and y in slices", *serial, *cut(q_heads, kv_heads, RowwiseParallel(o_heads).output(Shard(1))),
               Entrance::Sliced, half * 2, half * 2);
-  compare.run("article, x shared", *serial, *cut(gathered, gathered, RowwiseParallel().input(Replicate())), Entrance::Shared,
-              gather_cost(q, P) + gather_cost(kv, P) * 2 + reduce, gather_cost(q, P) + reduce);
+  compare.run("article, x shared", *serial, *cut(gathered, gathered, RowwiseParallel().input(Replicate())),
+              Entrance::Shared, gather_cost(q, P) + gather_cost(kv, P) * 2 + reduce, gather_cost(q, P) + reduce);
 
   const Tensor y = serial->forward(backend.clone(compare.x())).take(backend);
   const auto sharded = cut(q_heads, kv_heads, o_heads);

@@ -6,7 +6,8 @@
 
 namespace course {
 
-// The cosines and sines of all positions, [P, D/2] each, computed in double: a float angle at position 1000 is off by 6e-5.
+// The cosines and sines of all positions, [P, D/2] each, computed in double: a float angle at position 1000 is off by
+// 6e-5.
 struct RopeTable {
   RopeTable(Backend& backend, int64_t positions, int64_t head_dim, double theta = 10000);
   int64_t positions;

@@ -1,4 +1,5 @@
-// One layer of a Llama: two blocks, each behind a norm, each added to the stream that it read (pre-norm, two residuals).
+// One layer of a Llama: two blocks, each behind a norm, each added to the stream that it read (pre-norm, two
+// residuals).
 #pragma once
 
 #include "chapters/05_sharded_mlp/mlp.hpp"
@@ -10,8 +11,8 @@ namespace course {
 // x, y [B,S,E], or a slice of S with its layout. Stream and blocks must agree in layout: adding two that differ throws.
 class DecoderLayer : public Module {
  public:
-  DecoderLayer(Backend& backend, AttentionSizes sizes, int64_t intermediate, double eps, std::shared_ptr<const RopeTable> rope,
-               std::shared_ptr<const SequenceContext> context);
+  DecoderLayer(Backend& backend, AttentionSizes sizes, int64_t intermediate, double eps,
+               std::shared_ptr<const RopeTable> rope, std::shared_ptr<const SequenceContext> context);
   std::string kind() const override { return "DecoderLayer"; }
 
   RmsNorm& input_layernorm;

@@ -78,7 +78,8 @@ void show_norm_gradient(Session& session, const DeviceMesh& tp) {
 
   const auto alone = tp.comm().all_gather_text(numbers(sharded.weight.gradient(), backend));
   for (int64_t r = 0; r < tp.size(); ++r)
-    session.out() << "  rank " << r << " alone" << alone[r] << "   positions " << positions(chunk(4, tp.size(), r)) << "\n";
+    session.out() << "  rank " << r << " alone" << alone[r] << "   positions " << positions(chunk(4, tp.size(), r))
+                  << "\n";
   tp.comm().all_reduce(sharded.weight.gradient()).wait();
   session.out() << "  their mean  " << numbers(sharded.weight.gradient(), backend, 1.0F / static_cast<float>(tp.size()))
                 << "\n  their sum   " << numbers(sharded.weight.gradient(), backend) << "\n  one rank    "

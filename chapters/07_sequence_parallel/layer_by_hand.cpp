@@ -8,7 +8,8 @@ namespace {
 const Placement sliced = Shard(1), whole = Replicate(), terms = Partial();
 
 void cut_heads(Attention& attention, const AttentionSizes& sizes, RowwiseParallel out, const DeviceMesh& tp) {
-  const ColwiseParallel q = ColwiseParallel().block(sizes.query_block()), kv = ColwiseParallel().block(sizes.kv_block());
+  const ColwiseParallel q = ColwiseParallel().block(sizes.query_block()),
+                        kv = ColwiseParallel().block(sizes.kv_block());
   q.apply(attention.q_proj, tp);
   kv.apply(attention.k_proj, tp);
   kv.apply(attention.v_proj, tp);

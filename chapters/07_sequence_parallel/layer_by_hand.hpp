@@ -1,11 +1,12 @@
-// A decoder layer cut over tensor-parallel ranks by hand: apply() on one module after the other. Chapter 08 writes the same
-// down as data.
+// A decoder layer cut over tensor-parallel ranks by hand: apply() on one module after the other. Chapter 08 writes the
+// same down as data.
 //
 //              the stream x, y   norms                      into a block    out of it
 //   whole      R, plain          all rows on every rank     nothing (f)     all-reduce (g)
 //   slices     S(1), a DTensor   each rank its positions    all-gather      reduce-scatter
 //
-// Heads are cut between key/value heads, the MLP's features by torch.chunk. Before the parameters are filled; no communication.
+// Heads are cut between key/value heads, the MLP's features by torch.chunk. Before the parameters are filled; no
+// communication.
 #pragma once
 
 #include "chapters/04_sharded_linear/parallel_style.hpp"

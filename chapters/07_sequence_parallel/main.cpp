@@ -1,5 +1,6 @@
-// 07 sequence_parallel: between the blocks each rank holds some positions of the sequence. What was an all-reduce is now a
-// reduce-scatter on the way out of a block and an all-gather on the way into the next: the same bytes, less memory.
+// 07 sequence_parallel: between the blocks each rank holds some positions of the sequence. What was an all-reduce is
+// now a reduce-scatter on the way out of a block and an all-gather on the way into the next: the same bytes, less
+// memory.
 #include <iomanip>
 
 #include "chapters/05_sharded_mlp/comparison.hpp"
@@ -38,15 +39,18 @@ Sizes read_flags(Session& session) {
   return z;
 }
 
-// Bytes that this rank keeps for backward: between the blocks, where it has s positions, and inside them, where it has all.
+// Bytes that this rank keeps for backward: between the blocks, where it has s positions, and inside them, where it has
+// all.
 int64_t kept_between(const Sizes& z, int64_t s) {
   return 4 * 2 * z.B * s * (z.attention.hidden + 1);  // a norm's input, and one number a row
 }
 int64_t kept_inside(const Sizes& z, const DeviceMesh& tp) {
   const auto [E, H, K, D] = z.attention;
-  const int64_t k = chunk(K, tp.size(), tp.coordinate()).size, h = k * (H / K), i = chunk(z.I, tp.size(), tp.coordinate()).size;
-  const int64_t token = 2 * E + (2 * h + 2 * k) * D + h + 3 * i;  // both inputs; q, k, v, y; lse; gate, up, their product
-  return 4 * (z.B * z.S * token + z.S);                           // and the positions
+  const int64_t k = chunk(K, tp.size(), tp.coordinate()).size, h = k * (H / K),
+                i = chunk(z.I, tp.size(), tp.coordinate()).size;
+  const int64_t token =
+      2 * E + (2 * h + 2 * k) * D + h + 3 * i;  // both inputs; q, k, v, y; lse; gate, up, their product
+  return 4 * (z.B * z.S * token + z.S);         // and the positions
 }
 
 void sequence_parallel(Session& session) {
@@ -60,18 +64,21 @@ void sequence_parallel(Session& session) {
   const Shape shape = {B, S, sizes.hidden};
   SentTable sent;
 
-  session.out() << "x " << show(shape) << " on " << P << (P == 1 ? " rank\n\n" : " ranks\n\n") << "1. An all-reduce in two halves\n\n";
+  session.out() << "x " << show(shape) << " on " << P << (P == 1 ? " rank\n\n" : " ranks\n\n")
+                << "1. An all-reduce in two halves\n\n";
   show_halves(session, tp, traffic, sent, shape);
   session.out() << "2. Between the blocks: who holds which positions of a sequence\n\n";
   show_slices(session, S, P);
   session.out() << "3. The gradient of a norm's weight, a sum over positions\n\n";
   show_norm_gradient(session, tp);
 
+  const std::string idle = idle_ranks(sizes.kv_heads, P, "key/value heads") + idle_ranks(I, P, "features of the MLP");
   session.out() << "4. A decoder layer, by hand, beside its serial self: y, dx, and each gradient of a weight\n\n"
-                << idle_ranks(sizes.kv_heads, P, "key/value heads") << idle_ranks(I, P, "features of the MLP");
+                << (idle.empty() ? "" : idle + "\n");
   const auto rope = std::make_shared<const RopeTable>(backend, S, sizes.head_dim);
   const auto make = [&](const auto& style) {
-    auto layer = std::make_unique<DecoderLayer>(backend, sizes, I, 1e-5, rope, std::make_shared<const SequenceContext>());
+    auto layer =
+        std::make_unique<DecoderLayer>(backend, sizes, I, 1e-5, rope, std::make_shared<const SequenceContext>());
     style(*layer, sizes, tp);
     initialize(*layer, kSeed);
     return layer;
@@ -79,11 +86,13 @@ void sequence_parallel(Session& session) {
   const auto serial = make([](auto&&...) {});
   StreamComparison compare(tp, traffic, *serial, shape);
   Table differences({"largest difference from the serial layer", "of 1"});
-  Table memory({"kept for backward by rank 0", "|", "bytes: measured", "formula", "|", "between the blocks", "inside them"});
+  Table memory(
+      {"kept for backward by rank 0", "|", "bytes: measured", "formula", "|", "between the blocks", "inside them"});
   double largest = 0;
   bool as_formula = true;
   const double n = 4.0 * B * S * sizes.hidden;  // bytes of the stream
-  const auto run = [&](const std::string& name, const auto& style, const Placement& stream, const Cost& way, const Cost& norms) {
+  const auto run = [&](const std::string& name, const auto& style, const Placement& stream, const Cost& way,
+                       const Cost& norms) {
     const StreamRun seen = compare.run(*make(style), stream);
     differences.row(name, cat(std::setprecision(2), seen.difference));
     largest = std::max(largest, seen.difference);
@@ -91,7 +100,8 @@ void sequence_parallel(Session& session) {
     sent.add(name + ", backward", seen.backward.total(), way.calls, way.bytes);
     sent.add(name + ", norm weights", seen.gradients.total(), norms.calls, norms.bytes);
     const int64_t between = kept_between(z, local_box(tp, {stream}, shape).size[1]), inside = kept_inside(z, tp);
-    memory.row(name, group_digits(seen.kept), group_digits(between + inside), group_digits(between), group_digits(inside));
+    memory.row(name, group_digits(seen.kept), group_digits(between + inside), group_digits(between),
+               group_digits(inside));
     as_formula = as_formula && seen.kept == between + inside;
   };
   const Cost reduce = all_reduce_cost(n, P), half = gather_cost(n, P), norm = all_reduce_cost(4.0 * sizes.hidden, P);

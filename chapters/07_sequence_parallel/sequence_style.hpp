@@ -1,16 +1,16 @@
 // The styles of sequence parallelism: what lies between the sharded matmuls works on a slice of the sequence.
-// Korthikanti et al., "Reducing activation recomputation in large transformer models", arXiv:2205.05198. Names and defaults are
-// PyTorch's: https://docs.pytorch.org/docs/stable/distributed.tensor.parallel.html
+// Korthikanti et al., "Reducing activation recomputation in large transformer models", arXiv:2205.05198. Names and
+// defaults are PyTorch's: https://docs.pytorch.org/docs/stable/distributed.tensor.parallel.html
 #pragma once
 
 #include "chapters/04_sharded_linear/parallel_style.hpp"
 
 namespace course {
 
-// For a module that works row by row (RmsNorm). Its input is taken as, or redistributed to, Shard(sequence_dim); so is its
-// output, which keeps its layout unless use_local_output. The weight is replicated, its gradient Partial: each rank saw its
-// rows only, and finish_gradients (chapter 10) sums it once a step.
-// A plain input is taken to be an even slice; give uneven ones as a DTensor with its global shape.
+// For a module that works row by row (RmsNorm). Its input is taken as, or redistributed to, Shard(sequence_dim); so is
+// its output, which keeps its layout unless use_local_output. The weight is replicated, its gradient Partial: each rank
+// saw its rows only, and finish_gradients (chapter 10) sums it once a step. A plain input is taken to be an even slice;
+// give uneven ones as a DTensor with its global shape.
 class SequenceParallel : public ParallelStyle {
  public:
   explicit SequenceParallel(int64_t sequence_dim = 1) : dim_(sequence_dim) {}
@@ -23,12 +23,15 @@ class SequenceParallel : public ParallelStyle {
   bool use_local_output_ = false;
 };
 
-// Redistributes a module's input on its way in, and its gradient on its way out. A parent that is styled so makes the layout
-// once for all children that share the input; their Partial gradients are added by the module's body and reduced here, once.
+// Redistributes a module's input on its way in, and its gradient on its way out. A parent that is styled so makes the
+// layout once for all children that share the input; their Partial gradients are added by the module's body and reduced
+// here, once.
 class PrepareModuleInput : public ParallelStyle {
  public:
   PrepareModuleInput(Placement input, Placement desired) : input_(input), desired_(desired) {}
-  PrepareModuleInput& use_local_output(bool yes) { return use_local_output_ = yes, *this; }  // off: the body gets the layout
+  PrepareModuleInput& use_local_output(bool yes) {
+    return use_local_output_ = yes, *this;
+  }  // off: the body gets the layout
   std::string show() const override;
 
  private:

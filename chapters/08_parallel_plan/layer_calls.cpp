@@ -19,18 +19,24 @@ Calls counted(const Traffic& traffic) {
 
 LayerCalls calls_of(PlanKind plan) {
   switch (plan) {
-    case PlanKind::Basic: return {{0, 0, 2}, {0, 0, 2}};
-    case PlanKind::Sequence: return {{2, 2, 0}, {2, 2, 0}};
-    case PlanKind::Article: return {{5, 2, 0}, {3, 2, 0}};
+    case PlanKind::Basic:
+      return {{0, 0, 2}, {0, 0, 2}};
+    case PlanKind::Sequence:
+      return {{2, 2, 0}, {2, 2, 0}};
+    case PlanKind::Article:
+      return {{5, 2, 0}, {3, 2, 0}};
   }
   fail("no such plan");
 }
 
 LayerCalls pytorch_calls_of(PlanKind plan) {
   switch (plan) {
-    case PlanKind::Basic: return {{0, 0, 2}, {0, 0, 5}};
-    case PlanKind::Sequence: return {{2, 2, 0}, {2, 2, 0}};
-    case PlanKind::Article: return {{5, 2, 0}, {3, 2, 0}};
+    case PlanKind::Basic:
+      return {{0, 0, 2}, {0, 0, 5}};
+    case PlanKind::Sequence:
+      return {{2, 2, 0}, {2, 2, 0}};
+    case PlanKind::Article:
+      return {{5, 2, 0}, {3, 2, 0}};
   }
   fail("no such plan");
 }
@@ -42,10 +48,13 @@ LayerCost cost_of(PlanKind plan, const AttentionSizes& sizes, int64_t batch, int
   const Cost q = gather_cost(bytes(sizes.heads * sizes.head_dim), ranks);
   const Cost kv = gather_cost(bytes(sizes.kv_heads * sizes.head_dim), ranks);
   switch (plan) {
-    case PlanKind::Basic: return {reduce * 2, reduce * 2};
-    case PlanKind::Sequence: return {half * 4, half * 4};
+    case PlanKind::Basic:
+      return {reduce * 2, reduce * 2};
+    case PlanKind::Sequence:
+      return {half * 4, half * 4};
     // Forward q, k and v are gathered; backward the gradient of the heads' output is, which is as large as q.
-    case PlanKind::Article: return {half * 4 + q + kv * 2, half * 4 + q};
+    case PlanKind::Article:
+      return {half * 4 + q + kv * 2, half * 4 + q};
   }
   fail("no such plan");
 }

@@ -1,4 +1,5 @@
-// What one decoder layer sends under each plan: the calls of the table, the bytes by formula, and PyTorch's calls beside them.
+// What one decoder layer sends under each plan: the calls of the table, the bytes by formula, and PyTorch's calls
+// beside them.
 #pragma once
 
 #include "chapters/05_sharded_mlp/comparison.hpp"
@@ -20,8 +21,8 @@ Calls counted(const Traffic& traffic);
 
 // A layer's, on two ranks or more. The sums of the norms' gradients are not among them: they are made once a step.
 LayerCalls calls_of(PlanKind plan);
-// PyTorch 2.13's for the same plan, counted with CommDebugMode (tests/golden/comm_counts.json): `basic` is its plain plan,
-// which styles the Linears alone.
+// PyTorch 2.13's for the same plan, counted with CommDebugMode (tests/golden/comm_counts.json): `basic` is its plain
+// plan, which styles the Linears alone.
 LayerCalls pytorch_calls_of(PlanKind plan);
 
 struct LayerCost {

@@ -68,9 +68,12 @@ const char* name_of(PlanKind wanted) {
 ParallelPlan layer_plan(PlanKind kind, const AttentionSizes& sizes) {
   check(sizes);
   switch (kind) {
-    case PlanKind::Basic: return basic_layer(sizes);
-    case PlanKind::Sequence: return sequence_layer(sizes);
-    case PlanKind::Article: return article_layer();
+    case PlanKind::Basic:
+      return basic_layer(sizes);
+    case PlanKind::Sequence:
+      return sequence_layer(sizes);
+    case PlanKind::Article:
+      return article_layer();
   }
   fail("no such plan");
 }
@@ -80,7 +83,8 @@ ParallelPlan top_plan(PlanKind kind, bool loss_parallel) {
     ColwiseParallel style = ColwiseParallel().input(input);
     return loss_parallel ? style.use_local_output(false) : style.output(whole);
   };
-  if (kind == PlanKind::Basic) return {{"model.embed_tokens", RowwiseParallel().input(whole)}, {"lm_head", head(whole)}};
+  if (kind == PlanKind::Basic)
+    return {{"model.embed_tokens", RowwiseParallel().input(whole)}, {"lm_head", head(whole)}};
   return {{"model.embed_tokens", RowwiseParallel().input(whole).output(sliced).use_local_output(false)},
           {"model.norm", SequenceParallel()},
           {"lm_head", head(sliced)}};

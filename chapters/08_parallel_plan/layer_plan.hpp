@@ -5,8 +5,8 @@
 //   article    the article's: q, k, v gathered, attention whole on    5 AG + 2 RS forward, 3 AG + 2 RS backward
 //              every rank, sequence parallel around
 //
-// Heads are split by key/value group, unevenly if need be. The residual stream keeps its layout in `sequence` and `article`, so
-// sequences that do not divide work too.
+// Heads are split by key/value group, unevenly if need be. The residual stream keeps its layout in `sequence` and
+// `article`, so sequences that do not divide work too.
 #pragma once
 
 #include "chapters/06_sharded_attention/attention.hpp"
@@ -21,8 +21,8 @@ const char* name_of(PlanKind kind);
 
 // For one DecoderLayer: paths below it.
 ParallelPlan layer_plan(PlanKind kind, const AttentionSizes& sizes);
-// For what stands around the layers of a Llama: embedding, last norm, head. The logits come whole on every rank, or, with
-// loss_parallel, cut by vocabulary with their layout (chapter 11).
+// For what stands around the layers of a Llama: embedding, last norm, head. The logits come whole on every rank, or,
+// with loss_parallel, cut by vocabulary with their layout (chapter 11).
 ParallelPlan top_plan(PlanKind kind, bool loss_parallel);
 // Both: the layer plan under "model.layers.*.", then the top plan.
 ParallelPlan llama_plan(PlanKind kind, const AttentionSizes& sizes, bool loss_parallel);

@@ -80,8 +80,10 @@ void parallel_plan(Session& session) {
       << "2. The layer as rank 0 of " << P << " has it: style; placement, whole → here\n\n"
       << show_tree(layer, "tp") << "\n";
   show_uneven(session, mesh, layer);
-  if (kind != PlanKind::Article) out << idle_ranks(sizes.kv_heads, P, "key/value heads");
-  if (kind != PlanKind::Basic) out << idle_ranks(z.S, P, "positions");
+  std::string idle = idle_ranks(z.I, P, "features of the MLP");
+  if (kind != PlanKind::Article) idle += idle_ranks(sizes.kv_heads, P, "key/value heads");
+  if (kind != PlanKind::Basic) idle += idle_ranks(z.S, P, "positions");
+  out << (idle.empty() ? "" : idle + "\n");
 
   out << "3. x " << show(shape) << " through both: y, dx, and each gradient of a weight\n\n";
   StreamComparison compare(mesh, traffic, serial, shape);

@@ -62,8 +62,8 @@ void parallelize_module(Module& root, const DeviceMesh& tp, const ParallelPlan& 
       found = true;
       require_shared(!entry_of[i], "module ", quoted(path), " is styled twice: by plan entry '",
                      entry_of[i] ? entry_of[i]->pattern : "", "' and by '", entry.pattern, "'");
-      require_shared(!module->styled(), "plan entry '", entry.pattern, "': module ", quoted(path), " is styled twice: ",
-                     module->style(), ", then ", entry.style->show());
+      require_shared(!module->styled(), "plan entry '", entry.pattern, "': module ", quoted(path),
+                     " is styled twice: ", module->style(), ", then ", entry.style->show());
       entry_of[i] = &entry;
     }
     require_shared(found, "plan entry '", entry.pattern, "' matches no module of this ", root.kind(), ": ",
@@ -74,7 +74,8 @@ void parallelize_module(Module& root, const DeviceMesh& tp, const ParallelPlan& 
     try {
       entry_of[i]->style->apply(*modules[i].module, tp);
     } catch (const Error& error) {
-      throw SharedError(cat("plan entry '", entry_of[i]->pattern, "' at module ", quoted(modules[i].path), ": ", error.what()));
+      throw SharedError(
+          cat("plan entry '", entry_of[i]->pattern, "' at module ", quoted(modules[i].path), ": ", error.what()));
     }
   }
 }
@@ -84,8 +85,9 @@ void check_plan(Module& root, const DeviceMesh& tp, const ParallelPlan& plan) {
   for (const auto& [path, module] : named_modules(root))
     for (const auto& entry : plan)
       if (matches(entry.pattern, path))
-        require_shared(module->style() == entry.style->show(), "the plan did not take: module ", quoted(path), " is to be ",
-                       entry.style->show(), ", it ", module->styled() ? "is " + module->style() : "has no style");
+        require_shared(module->style() == entry.style->show(), "the plan did not take: module ", quoted(path),
+                       " is to be ", entry.style->show(), ", it ",
+                       module->styled() ? "is " + module->style() : "has no style");
   const Parameters parameters = parameters_of(root);
   std::vector<int64_t> held;
   for (const Parameter* p : parameters) held.push_back(numel(p->box().size));
@@ -116,7 +118,8 @@ std::string show_tree(Module& root, const std::string& axis) {
     for (const auto& p : module->own_parameters()) {
       const Placement value = p->placement(axis), grad = p->grad_placement(axis);
       text += cat(indent, "  · ", tokens_of(p->name()).back(), " ", show(value),
-                  value == grad ? "" : ", gradient " + show(grad), "  ", show(p->global()), " → ", show(p->box().size), "\n");
+                  value == grad ? "" : ", gradient " + show(grad), "  ", show(p->global()), " → ", show(p->box().size),
+                  "\n");
     }
   }
   return text;

@@ -18,8 +18,8 @@
 namespace course {
 
 struct PlanEntry {
-  // A module's path below the root, token by token between dots. In a token * stands for any text, ? for a letter, [ab] for
-  // one of these (POSIX fnmatch); none of them crosses a dot. "" is the root itself.
+  // A module's path below the root, token by token between dots. In a token * stands for any text, ? for a letter, [ab]
+  // for one of these (POSIX fnmatch); none of them crosses a dot. "" is the root itself.
   std::string pattern;
   std::shared_ptr<const ParallelStyle> style;
 
@@ -35,20 +35,21 @@ using ParallelPlan = std::vector<PlanEntry>;
 bool matches(const std::string& pattern, const std::string& path);
 
 // Applies each style to the modules that its pattern matches. No communication. Before the parameters are filled.
-// Throws SharedError for a mesh that is not 1-D, a pattern that matches nothing, a module that is styled twice, a style that
-// does not fit its module: where PyTorch is partly silent. All but the last are found before any module is touched.
+// Throws SharedError for a mesh that is not 1-D, a pattern that matches nothing, a module that is styled twice, a style
+// that does not fit its module: where PyTorch is partly silent. All but the last are found before any module is
+// touched.
 void parallelize_module(Module& root, const DeviceMesh& tp, const ParallelPlan& plan);
 
-// Whether the plan took: every module that it names wears its style, and the ranks together hold each parameter, one that is
-// cut once between them, one that is replicated once on each. One small all-reduce of counts; every rank of tp calls. Throws
-// SharedError that names the first module or parameter for which that is not so.
+// Whether the plan took: every module that it names wears its style, and the ranks together hold each parameter, one
+// that is cut once between them, one that is replicated once on each. One small all-reduce of counts; every rank of tp
+// calls. Throws SharedError that names the first module or parameter for which that is not so.
 void check_plan(Module& root, const DeviceMesh& tp, const ParallelPlan& plan);
 
 // The entries, a line each: pattern and style.
 std::string show_plan(const ParallelPlan& plan);
 
-// The tree of modules: each one's style, and each parameter's placement on `axis` (and its gradient's where that differs),
-// global shape and shape on this rank.
+// The tree of modules: each one's style, and each parameter's placement on `axis` (and its gradient's where that
+// differs), global shape and shape on this rank.
 std::string show_tree(Module& root, const std::string& axis);
 
 }  // namespace course

@@ -15,8 +15,8 @@ struct Merge {
 };
 
 // Merges by rank: the first in the list goes first. Of a pair listed twice the later rank counts, as in Hugging Face's
-// library. Sennrich, Haddow, Birch: Neural Machine Translation of Rare Words with Subword Units, ACL 2016, arXiv
-// 1508.07909.
+// library. Sennrich, Haddow, Birch: Neural Machine Translation of Rare Words with Subword Units, ACL 2016,
+// arXiv 1508.07909.
 class MergeTable {
  public:
   explicit MergeTable(std::vector<Merge> merges);

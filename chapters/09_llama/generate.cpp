@@ -9,8 +9,9 @@
 namespace course {
 
 int32_t sample(const std::vector<float>& logits, const GenerateOptions& options, int64_t step) {
-  const int64_t V = static_cast<int64_t>(logits.size());
-  if (options.temperature <= 0) return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  const int64_t all = static_cast<int64_t>(logits.size());
+  const int64_t V = options.vocabulary > 0 ? std::min(options.vocabulary, all) : all;
+  if (options.temperature <= 0) return static_cast<int32_t>(std::max_element(logits.begin(), logits.begin() + V) - logits.begin());
   std::vector<int32_t> order(V);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
@@ -51,8 +52,14 @@ std::vector<int32_t> generate(Llama& llama, std::vector<int32_t> prompt, std::op
   require_shared(length > 0, "a prompt needs a token: begin with [BOT]");
   require_shared(length <= limit, "a prompt of ", length, " tokens, the model's positions end at ", limit);
 
-  llama.set_training(false);
   SequenceContext& context = llama.context();
+  const std::shared_ptr<void> after(nullptr, [&](void*) {
+    context = {};
+    llama.forget_cache();
+    llama.set_training(true);
+  });
+  llama.set_training(false);
+  llama.forget_cache();
   context = {0, nullptr, true};
   std::vector<int32_t> made, input = std::move(prompt);
   while (static_cast<int64_t>(made.size()) < options.tokens && context.offset + static_cast<int64_t>(input.size()) <= limit) {
@@ -66,9 +73,6 @@ std::vector<int32_t> generate(Llama& llama, std::vector<int32_t> prompt, std::op
     if (each && world.rank() == 0) each(next);
     input = {next};
   }
-  context = {};
-  llama.forget_cache();
-  llama.set_training(true);
   return made;
 }
 

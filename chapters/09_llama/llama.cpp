@@ -1,5 +1,7 @@
 #include "chapters/09_llama/llama.hpp"
 
+#include <set>
+
 #include "common/support/safetensors.hpp"
 
 namespace course {
@@ -59,6 +61,10 @@ void Llama::forget_cache() {
 
 void load_weights(Module& llama, const std::string& path) {
   const SafetensorsFile file(path);
+  std::set<std::string> known;
+  for (Parameter* p : parameters_of(llama)) known.insert(p->name());
+  for (const auto& name : file.names())  // older files store RoPE's angles too
+    require(known.contains(name) || name.ends_with(".rotary_emb.inv_freq"), path, ": ", name, " has no place in this model");
   for (Parameter* p : parameters_of(llama)) {
     require(file.has(p->name()), path, ": has no tensor ", p->name());
     require(file.info(p->name()).shape == p->global(), path, ": ", p->name(), " has shape ", show(file.info(p->name()).shape),

@@ -14,7 +14,7 @@ const Preset presets[] = {{"tiny", {512, 64, 192, 2, 4, 4}, 64, 8},
                           {"article", {50000, 768, 3072, 12, 12, 3}, 512, 64}};
 
 // Fields that change what the model computes in ways this one does not follow: each may be absent, null or as here.
-const std::pair<const char*, json> fixed[] = {{"hidden_act", "silu"},         {"attention_bias", false}, {"mlp_bias", false},
+const std::pair<const char*, json> fixed[] = {{"model_type", "llama"}, {"hidden_act", "silu"},         {"attention_bias", false}, {"mlp_bias", false},
                                               {"tie_word_embeddings", false}, {"rope_scaling", nullptr}, {"attention_dropout", 0.0},
                                               {"pretraining_tp", 1}};
 
@@ -28,6 +28,16 @@ T field(const json& from, const char* key, std::optional<T> otherwise = std::nul
   require(std::is_integral_v<T> ? value.is_number_integer() : value.is_number(), key, " is ", value.dump(), ", not a ",
           std::is_integral_v<T> ? "whole number" : "number");
   return value.get<T>();
+}
+
+double rope_theta(const json& from) {
+  const double outside = field<double>(from, "rope_theta", 10000.0);
+  if (!from.contains("rope_parameters") || from["rope_parameters"].is_null()) return outside;
+  const json& rope = from["rope_parameters"];
+  require(rope.is_object(), "rope_parameters is ", rope.dump(), ", not an object");
+  const json type = rope.value("rope_type", json("default"));
+  require(type == "default", "rope_parameters has rope_type ", type.dump(), ", this Llama has \"default\"");
+  return field<double>(rope, "rope_theta", outside);
 }
 
 }  // namespace
@@ -48,6 +58,7 @@ void check(const LlamaConfig& c) {
   require_shared(c.vocab_size > 0 && c.intermediate_size > 0 && c.num_hidden_layers > 0 && c.max_position_embeddings > 0,
                  "a Llama needs sizes above 0, not vocab_size ", c.vocab_size, ", intermediate_size ", c.intermediate_size,
                  ", num_hidden_layers ", c.num_hidden_layers, ", max_position_embeddings ", c.max_position_embeddings);
+  require_shared(c.head_dim >= 0, "head_dim ", c.head_dim, " is negative");
   require_shared(c.head_dim > 0 || (c.num_attention_heads > 0 && c.hidden_size % c.num_attention_heads == 0), "hidden_size ",
                  c.hidden_size, " is not a multiple of num_attention_heads ", c.num_attention_heads);
   require_shared(c.rms_norm_eps >= 0 && c.rope_theta > 0, "rms_norm_eps ", c.rms_norm_eps, " and rope_theta ", c.rope_theta,
@@ -72,7 +83,7 @@ LlamaConfig config_from_json(const std::string& text, const std::string& name) {
     c.head_dim = field<int64_t>(from, "head_dim", 0);
     c.max_position_embeddings = field<int64_t>(from, "max_position_embeddings", 2048);
     c.rms_norm_eps = field<double>(from, "rms_norm_eps", 1e-6);
-    c.rope_theta = field<double>(from, "rope_theta", 10000.0);
+    c.rope_theta = rope_theta(from);
     check(c);
     return c;
   } catch (const json::exception& error) {

@@ -31,6 +31,9 @@ double Loss::add_up(const Tensor& max, const Tensor& sum, const Tensor& picked, 
 }
 
 double CrossEntropy::forward(DTensor logits, const Tensor& targets) {
+  if (logits.has_layout())
+    for (const Placement& p : logits.layout().placements)
+      require(is_replicate(p), "the loss needs whole logits, not ", show(logits.layout()));
   const Tensor& l = logits.local();
   const int64_t V = l.dim(-1), N = l.numel() / V;
   check_targets(targets, N, V);

@@ -9,10 +9,17 @@ using namespace course;
 
 namespace {
 
+// Before the training: after it would be late to hear that there is no room for the result.
+void make_folder(const std::string& dir) {
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  require_shared(std::filesystem::is_directory(dir), "--save ", dir, ": is no folder and cannot be made one: ",
+                 error ? error.message() : "a file has that name");
+}
+
 // What Hugging Face's LlamaForCausalLM.from_pretrained and AutoTokenizer read.
 void save_model(Llama& llama, const TrainingOptions& options, const TrainingData& data, std::ostream& out) {
   const std::filesystem::path dir = options.save;
-  std::filesystem::create_directories(dir);
   save_weights(llama, (dir / "model.safetensors").string());
   std::ofstream config(dir / "config.json");
   config << to_json(llama.config());
@@ -41,6 +48,7 @@ int main(int argc, char** argv) {
     cli.parse(session);
     options.settle(cli, session.size());
 
+    if (!options.save.empty()) make_folder(options.save);
     const TrainingData data = load_data(options, session);
     Llama llama(session.backend(), options.config());
     start_weights(llama, options);

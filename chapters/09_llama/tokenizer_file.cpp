@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <unordered_map>
 
 #include "chapters/09_llama/tokenizer_bytes.hpp"
@@ -80,7 +81,8 @@ void read_tokens(const json& vocab, const json& added, TokenizerData& data) {
   }
   std::sort(data.added.begin(), data.added.end(), [](auto& a, auto& b) { return a.id < b.id; });
 
-  std::sort(entries.begin(), entries.end(), [](auto& a, auto& b) { return a.id < b.id; });
+  std::sort(entries.begin(), entries.end(),
+            [](auto& a, auto& b) { return std::tie(a.id, a.token) < std::tie(b.id, b.token); });
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto& [token, id, in_vocab] = entries[i];
     if (i > 0 && id == entries[i - 1].id)

@@ -2,13 +2,12 @@
 //
 // Read is byte-level BPE as GPT-2 and Llama 3 have it; everything else is refused with one line that names it:
 //   pre_tokenizer   ByteLevel with its own regex, or Sequence[Split(Regex, Isolated), ByteLevel(use_regex false)];
-//   add_prefix_space
-//                   is refused, since a decoded text would begin with a space that was not there
+//                   no add_prefix_space: a decoded text would begin with a space that was not there
 //   model           BPE: vocab, merges as "a b" or ["a", "b"], ignore_merges; no dropout, prefix, suffix, byte_fallback
 //   added_tokens    special or not, normalized or not; no lstrip, rstrip, single_word
 //   decoder         ByteLevel
-//   post_processor  kept, not applied: it adds special tokens, and we leave that to the caller. ByteLevel,
-//   TemplateProcessing normalizer, truncation, padding: null
+//   post_processor  ByteLevel, TemplateProcessing: kept, not applied. It adds special tokens; here the caller does
+//   the others      normalizer, truncation and padding are null
 // Ids must be 0, 1, 2, ... without a hole.
 #pragma once
 
@@ -38,7 +37,7 @@ struct TokenizerData {
   std::optional<std::string> split;      // the pattern of a Split; nothing where ByteLevel cuts with its own
   bool ignore_merges = false;            // a word that is in vocab is that token, whatever the merges say
   std::optional<std::string> unk_token;  // kept for the file: every byte has its token
-  std::string post_processor = "null";   // kept for the file, as JSON
+  std::string post_processor = "null";   // kept for the file: JSON, keys sorted
   bool operator==(const TokenizerData&) const = default;
 };
 

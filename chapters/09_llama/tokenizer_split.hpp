@@ -18,8 +18,8 @@ class Splitter {
 
   // Calls `word` with each word of `text` in turn; put behind one another they are the text. A match of the pattern is
   // a word, and so is what lies between two matches. Bytes that are not UTF-8 cut the text: each broken piece
-  // (next_utf8) is a word of its own, and the pattern sees the text before it and behind it as two texts. Throws Error
-  // if the pattern needs too many steps on this text.
+  // (next_utf8) is a word of its own, and the pattern sees the text before it and behind it as two texts.
+  // Throws Error if the pattern needs too many steps on this text.
   void each(std::string_view text, const std::function<void(std::string_view)>& word) const;
 
  private:

@@ -43,6 +43,7 @@ StepResult Trainer::step() {
     total += forward(batch);
     llama_->backward(loss_->backward(tokens));
   }
+  llama_->context().attend = nullptr;  // it was the batch's
   total = share_.sum(total);
 
   const Parameters& parameters = optimizer_->parameters();
@@ -51,7 +52,10 @@ StepResult Trainer::step() {
   require_shared(std::isfinite(norm), "step ", n, ": the gradient's norm is ", norm, ", the loss ", total / tokens,
                  "; the weights stay as they were after step ", n - 1);
   clip_gradients(parameters, norm, options_.max_norm);
-  optimizer_->step(lr);
+  if (tokens > 0)
+    optimizer_->step(lr);
+  else
+    optimizer_->resume_at(n);
   clear_gradients(*llama_);
   return {n, tokens > 0 ? total / tokens : 0, norm, lr, static_cast<int64_t>(tokens)};
 }

@@ -44,7 +44,8 @@ class Trainer {
   Trainer(Llama& llama, AdamW& optimizer, Loss& loss, const TokenData& data, Sampler next, TrainerOptions options,
           DataShare share = {}, GradientSteps gradients = {});
 
-  // Step n (from 1) uses batch n-1 and rate n-1. Collective over the mesh. Throws SharedError, with the step's number and
+  // Step n (from 1) uses batch n-1 and rate n-1. A batch without a valid token is counted and changes nothing: no decay, no
+  // moments. Collective over the mesh. Throws SharedError, with the step's number and
   // before the weights change, when the gradient's norm is not finite.
   StepResult step();
   int64_t steps() const { return optimizer_->steps(); }

@@ -26,7 +26,10 @@ Tokenizer trained_tokenizer(const std::vector<std::string>& documents, int64_t s
                             std::ostream& out) {
   fs::path data = "data";
   for (fs::path at = fs::absolute(near).parent_path(); at != at.root_path(); at = at.parent_path())
-    if (fs::is_directory(at / "chapters")) data = at / "data";
+    if (fs::is_directory(at / "chapters")) {
+      data = at / "data";
+      break;
+    }
   const fs::path kept = data / "tokenizers" / cat(hash_of(documents), "-", size, ".json");
   if (fs::exists(kept)) {
     out << "tokenizer: " << fs::proximate(kept).string() << "\n";

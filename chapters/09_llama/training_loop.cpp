@@ -23,6 +23,9 @@ constexpr int64_t validation_batches = 16;
 
 void start_weights(Llama& llama, const TrainingOptions& options) {
   const auto weights = std::filesystem::path(options.model) / "model.safetensors";
+  const auto parts = weights.string() + ".index.json";
+  require_shared(options.model.empty() || !std::filesystem::exists(parts), parts,
+                 ": weights in several files are not read; save the model as one model.safetensors");
   if (!options.model.empty() && std::filesystem::exists(weights))
     load_weights(llama, weights.string());
   else
@@ -133,14 +136,16 @@ void show_generated(Llama& llama, const TrainingOptions& options, const Training
   std::vector<int32_t> prompt;
   std::optional<int32_t> end;
   std::optional<StreamDecoder> decoder;
+  GenerateOptions sampling = options.sampling;
   if (data.tokenizer) {  // on rank 0
+    sampling.vocabulary = data.tokenizer->size();
     prompt = data.tokenizer->encode(options.generate);
     if (const auto begin = data.tokenizer->bos()) prompt.insert(prompt.begin(), *begin);
     end = data.tokenizer->eos();
     decoder.emplace(*data.tokenizer);
     session.out() << "\n" << options.generate << std::flush;
   }
-  generate(llama, prompt, end, options.sampling, session.world(),
+  generate(llama, prompt, end, sampling, session.world(),
            [&](int32_t id) { session.out() << decoder->push(id) << std::flush; });
   if (decoder) session.out() << decoder->finish() << "\n" << std::endl;
 }

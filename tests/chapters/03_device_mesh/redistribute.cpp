@@ -250,20 +250,22 @@ TEST_CASE("nothing becomes Partial on purpose, and nothing is sent before that i
 TEST_CASE("a target that cannot be is refused before anything is sent") {
   Traffic traffic;
   Recorder recorder(world(), traffic);
-  const DeviceMesh mesh(recorder, backend(), {{"dp", 1}, {"tp", world().size()}});
-  const DTensor x = Spread("value", {5, 3}).parts(mesh, {P, P});
-  traffic.clear();
-  CHECK_THROWS_AS(x.redistribute({R}), SharedError);
-  CHECK_THROWS_AS(x.redistribute({R, R, R}), SharedError);
-  CHECK_THROWS_AS(x.redistribute({S0, S2}), Error);
-  CHECK_THROWS_AS(x.redistribute({S0, Shard(-3)}), Error);
-  CHECK_THROWS_AS(x.redistribute({R, Shard(0, 2)}), Error);
-  CHECK_THROWS_AS(x.redistribute({R, Shard(0, 0)}), Error);
-  CHECK(traffic.total().calls == 0);
-  // A part of another shape than its placement says.
-  const Tensor local = random("value", {5, 4});
-  CHECK_THROWS_AS(redistribute(backend(), mesh.comm(1), local, {5, 3}, R, S0), Error);
-  CHECK(traffic.total().calls == 0);
+  for (const auto& axes : mesh_shapes(2)) {
+    const DeviceMesh mesh(recorder, backend(), axes);
+    INFO(mesh.show());
+    const DTensor x = Spread("value", {5, 3}).parts(mesh, {P, P});
+    traffic.clear();
+    CHECK_THROWS_AS(x.redistribute({R}), SharedError);
+    CHECK_THROWS_AS(x.redistribute({R, R, R}), SharedError);
+    CHECK_THROWS_AS(x.redistribute({S0, S2}), Error);
+    CHECK_THROWS_AS(x.redistribute({S0, Shard(-3)}), Error);
+    CHECK_THROWS_AS(x.redistribute({R, Shard(0, 2)}), Error);
+    CHECK_THROWS_AS(x.redistribute({R, Shard(0, 0)}), Error);
+    // A part of another shape than its placement says.
+    const Tensor local = random("value", {5, 4});
+    CHECK_THROWS_AS(redistribute(backend(), mesh.comm(1), local, {5, 3}, R, S0), Error);
+    CHECK(traffic.total().calls == 0);
+  }
 }
 
 // B35 (c): 5 and 10 rows over 4 ranks.

@@ -56,7 +56,8 @@ TEST_CASE("another weight, another gradient or another count fails on every rank
     if (fault == "calls" && world().rank() == last) ++forward.calls;
     if (fault == "bytes" && world().rank() == last) forward.bytes += 4;
     s.compare.run("square", s.serial, s.sharded, Entrance::Whole, forward, gather_cost(bytes, P));
-    CHECK_THAT(verdict(s), Catch::Matchers::Contains(fault == "weight" ? "differs from its serial self" : "square, forward: sent"));
+    CHECK_THAT(verdict(s),
+               Catch::Matchers::Contains(fault == "weight" ? "differs from its serial self" : "square, forward: sent"));
   }
 }
 
@@ -87,10 +88,13 @@ TEST_CASE("who is idle is named, and what each rank holds is shown") {
   CHECK(idle_ranks(3, 4, "heads") == "idle, for want of heads: rank 3\n");
   CHECK(idle_ranks(2, 4, "heads") == "idle, for want of heads: rank 2, 3\n");
   CHECK(idle_ranks(12, 4, "rows", 4) == "idle, for want of rows: rank 3\n");
-  CHECK(idle_ranks(9, 4, "rows") == "");
+  CHECK(idle_ranks(10, 4, "rows") == "");
   Setting s;
   const std::string text = holdings(s.tp, s.sharded);
-  CHECK_THAT(text, Catch::Matchers::Contains("weight") && Catch::Matchers::Contains(world().size() == 1 ? "[0:4,0:4]" : world().size() == 4 ? "[0:4,0:1]" : "[0:4,0:2]"));
+  CHECK_THAT(text,
+             Catch::Matchers::Contains("weight") && Catch::Matchers::Contains(world().size() == 1   ? "[0:4,0:4]"
+                                                                              : world().size() == 4 ? "[0:4,0:1]"
+                                                                                                    : "[0:4,0:2]"));
   CHECK((text.find("nothing") != std::string::npos) == (world().size() == 3));  // 4 columns: 2, 2, none
 }
 

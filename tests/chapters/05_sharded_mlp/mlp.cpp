@@ -214,8 +214,8 @@ TEST_CASE("what an MLP sends: one all-reduce a direction for two matmuls") {
     INFO(shown(s));
     const Shape shape = {s.B, s.S, s.E};
     const double outer = share * 4 * s.B * s.S * s.E, inner = share * 4 * s.B * s.S * s.I;
-    const auto sent = [&](const char* name, auto mlp, const Way& way, const Placement& outside, const ConjugatePair* by_hand,
-                          const Expect& forward, const Expect& backward) {
+    const auto sent = [&](const char* name, auto mlp, const Way& way, const Placement& outside,
+                          const ConjugatePair* by_hand, const Expect& forward, const Expect& backward) {
       INFO(name);
       cut(*mlp, tp, way);
       check_traffic(*mlp, tp, traffic, shape, outside, by_hand, forward, backward);
@@ -245,7 +245,8 @@ TEST_CASE("gate and up are each cut: a rank holds the same features of both (B52
   const int ranks = given["input"]["tp"];
   const auto group = groups_of(ranks);
   const DeviceMesh tp = tp_mesh(*group);
-  const auto gate = given["input"]["gate"].get<std::vector<float>>(), up = given["input"]["up"].get<std::vector<float>>();
+  const auto gate = given["input"]["gate"].get<std::vector<float>>(),
+             up = given["input"]["up"].get<std::vector<float>>();
   const int64_t F = given["input"]["F"], D = given["input"]["D"];
 
   SwiGluMlp mlp(backend(), D, F);
@@ -265,8 +266,7 @@ TEST_CASE("gate and up are each cut: a rank holds the same features of both (B52
     cut(again, mesh, ways(1)[0]);
     again.gate_proj.weight.fill(gate), again.up_proj.weight.fill(up);
     const auto whole = [&](const Parameter& p) {
-      return backend().to_host(
-          DTensor(backend().clone(p.value()), {mesh, {p.placement("tp")}, p.global()}).full());
+      return backend().to_host(DTensor(backend().clone(p.value()), {mesh, {p.placement("tp")}, p.global()}).full());
     };
     CHECK(whole(again.gate_proj.weight) == gate);
     CHECK(whole(again.up_proj.weight) == up);

@@ -1,5 +1,5 @@
-// A few steps of plain gradient descent on a serial and a sharded module: the parameters must stay equal. For chapters whose
-// library has no optimizer yet.
+// A few steps of plain gradient descent on a serial and a sharded module: the parameters must stay equal. For chapters
+// whose library has no optimizer yet.
 #pragma once
 
 #include "tests/support/check_module.hpp"
@@ -15,7 +15,8 @@ inline void sgd_step(Module& module, float lr) {
   clear_gradients(module);
 }
 
-// Each rank's part of every parameter against the serial one; one that every rank holds whole is the same bits on all of them.
+// Each rank's part of every parameter against the serial one; one that every rank holds whole is the same bits on all
+// of them.
 inline void check_parameters(Module& serial, Module& sharded, const DeviceMesh& tp, double tolerance = 1e-5) {
   const Parameters whole = parameters_of(serial), parts = parameters_of(sharded);
   CHECK(whole.size() == parts.size());

@@ -34,7 +34,8 @@ std::vector<Way> ways(double tolerance = 1e-5) {
   for (const Cut cut : {Cut::Heads, Cut::Article}) {
     const std::string name = cut == Cut::Heads ? "by heads" : "as in the article";
     all.push_back({name + ", x plain", cut, false, {.tolerance = tolerance}});
-    all.push_back({name + ", x shared", cut, false, {.with_layout = true, .input_gradient = Partial(), .tolerance = tolerance}});
+    all.push_back(
+        {name + ", x shared", cut, false, {.with_layout = true, .input_gradient = Partial(), .tolerance = tolerance}});
     all.push_back({name + ", x shared, y in slices",
                    cut,
                    false,
@@ -197,8 +198,8 @@ TEST_CASE("what attention sends") {
         if (pair) pair->backward(backend(), tp.comm(), dx.local(), shape);
         return std::pair(forward, std::exchange(traffic, {}));
       };
-      const auto check = [&](const char* name, const std::pair<Traffic, Traffic>& sent, const std::array<double, 4>& forward,
-                             const std::array<double, 4>& backward) {
+      const auto check = [&](const char* name, const std::pair<Traffic, Traffic>& sent,
+                             const std::array<double, 4>& forward, const std::array<double, 4>& backward) {
         INFO(shown(z) << ", S " << S << ": " << name);
         for (const bool back : {false, true}) {
           traffic = back ? sent.second : sent.first;
@@ -223,7 +224,9 @@ TEST_CASE("heads that do not divide are cut by key/value group, any count of ran
     const int64_t ranks = entry[2], H = sizes.heads, K = sizes.kv_heads, D = sizes.head_dim;
     INFO(shown(sizes) << ", the case's tp is " << ranks);
     for (int64_t r = 0; r < ranks; ++r) {
-      const auto rows = [&](int64_t n, int64_t block) { return local_box({ranks}, {r}, {Shard(0, block)}, {n}).size[0]; };
+      const auto rows = [&](int64_t n, int64_t block) {
+        return local_box({ranks}, {r}, {Shard(0, block)}, {n}).size[0];
+      };
       const int64_t q = rows(H * D, sizes.query_block()), kv = rows(K * D, sizes.kv_block());
       CHECK(q % D == 0);
       CHECK(kv % D == 0);
@@ -335,7 +338,8 @@ TEST_CASE("RoPE turns element i with element i + D/2 (B22)") {
   const int64_t D = given["input"]["hd"];
   const RopeTable table(backend(), 4, D, given["input"]["theta"]);
   Tensor x = backend().from_host(given["input"]["x"].get<std::vector<float>>(), {1, 1, 1, D});
-  backend().rope(x, table.cos, table.sin, backend().from_host(std::vector<int32_t>{given["input"]["position"]}, {1}), false);
+  backend().rope(x, table.cos, table.sin, backend().from_host(std::vector<int32_t>{given["input"]["position"]}, {1}),
+                 false);
   CHECK(differs(backend().to_host(x), given["right"]["half_split"].get<std::vector<float>>(), {D}, 1e-6) == "");
 }
 

@@ -43,6 +43,13 @@ TEST_CASE("decoder layer: PyTorch's numbers, serial and by hand", "[golden]") {
   }
 }
 
+TEST_CASE("a decoder layer's gradients are the slopes of its output") {
+  const LayerSizes z = {2, 3, 3, {4, 2, 1, 2}};
+  const auto layer = make_layer(z, 1e-2);
+  initialize(*layer, 5);
+  check_gradients_numerically(*layer, random("x", z.shape()), random("dy", z.shape()));
+}
+
 TEST_CASE("a decoder layer styled by hand equals its serial self: output, gradients, parameters after three steps") {
   const DeviceMesh tp = tp_mesh();
   for (const LayerSizes& z : layer_sizes)
@@ -81,7 +88,8 @@ TEST_CASE("what a layer sends and keeps: the same bytes, a slice of the memory b
     StreamComparison compare(tp, traffic, *serial, z.shape());
     const auto [E, H, K, D] = z.attention;
     const double share = (ranks - 1.0) / ranks, n = 4.0 * z.B * z.S * E;
-    const int64_t k = chunk(K, ranks, tp.coordinate()).size, h = k * (H / K), i = chunk(z.I, ranks, tp.coordinate()).size;
+    const int64_t k = chunk(K, ranks, tp.coordinate()).size, h = k * (H / K),
+                  i = chunk(z.I, ranks, tp.coordinate()).size;
     for (const Way& way : ways) {
       INFO(shown(z) << ", " << way.name);
       const auto layer = make_layer(z);
@@ -102,6 +110,23 @@ TEST_CASE("what a layer sends and keeps: the same bytes, a slice of the memory b
       const int64_t s = sliced ? chunk(z.S, ranks, tp.coordinate()).size : z.S;
       CHECK(run.kept == 4 * (2 * z.B * s * (E + 1) + z.B * z.S * (2 * E + (2 * h + 2 * k) * D + h + 3 * i) + z.S));
     }
+  }
+}
+
+TEST_CASE("sequences of one token: on all ranks but one the stream is empty") {
+  Traffic traffic;
+  Recorder seen(world(), traffic);
+  const DeviceMesh tp = tp_mesh(seen);
+  const LayerSizes z = {3, 1, 7, {14, 6, 3, 2}};
+  const auto serial = make_layer(z);
+  initialize(*serial, 5);
+  StreamComparison compare(tp, traffic, *serial, z.shape());
+  for (const Way& way : ways) {
+    INFO(shown(z) << ", " << way.name);
+    const auto layer = make_layer(z);
+    way.style(*layer, z.attention, tp);
+    initialize(*layer, 5);
+    CHECK(compare.run(*layer, way.stream).difference <= 1e-5);
   }
 }
 

@@ -1,4 +1,5 @@
-// Decoder layers for the tests of chapters 07 and 08: sizes that do not divide, and layers made from them or from a golden file.
+// Decoder layers for the tests of chapters 07 and 08: sizes that do not divide, and layers made from them or from a
+// golden file.
 #pragma once
 
 #include "chapters/07_sequence_parallel/decoder_layer.hpp"
@@ -20,11 +21,12 @@ inline const LayerSizes layer_sizes[] = {{2, 12, 24, {24, 12, 12, 2}},
                                          {3, 7, 19, {24, 12, 3, 2}},
                                          {5, 3, 2, {10, 4, 2, 6}},
                                          {1, 3, 13, {6, 3, 1, 4}},
-                                         {2, 1, 7, {14, 6, 3, 2}}};
+                                         {2, 2, 7, {14, 6, 3, 2}}};
 
 inline std::string shown(const LayerSizes& z) {
-  return cat("B ", z.B, ", S ", z.S, ", I ", z.I, ", E ", z.attention.hidden, ", ", z.attention.heads, "/", z.attention.kv_heads,
-             " heads of ", z.attention.head_dim, ", rank ", world().rank(), " of ", world().size());
+  return cat("B ", z.B, ", S ", z.S, ", I ", z.I, ", E ", z.attention.hidden, ", ", z.attention.heads, "/",
+             z.attention.kv_heads, " heads of ", z.attention.head_dim, ", rank ", world().rank(), " of ",
+             world().size());
 }
 
 inline std::unique_ptr<DecoderLayer> make_layer(const LayerSizes& z, double eps = 1e-5, double theta = 10000) {
@@ -47,7 +49,8 @@ inline std::unique_ptr<DecoderLayer> make_layer(const Golden& golden) {
 
 // The stream in slices is a DTensor, whose parts may differ; whole it is a plain tensor.
 inline ModuleCheck stream(const Placement& placement, double tolerance = 1e-5) {
-  return {.input = placement, .with_layout = as_shard(placement) != nullptr, .output = placement, .tolerance = tolerance};
+  return {
+      .input = placement, .with_layout = as_shard(placement) != nullptr, .output = placement, .tolerance = tolerance};
 }
 
 inline DTensor part_of_stream(const Tensor& whole, const DeviceMesh& tp, const Placement& placement) {

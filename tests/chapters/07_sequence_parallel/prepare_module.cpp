@@ -51,7 +51,8 @@ TEST_CASE("PrepareModuleInput redistributes on the way in, and the gradient on i
     Placement input, desired, gradient;  // gradient: how the body gives it back
     int64_t gathers, scatters, reduces;  // backward
   };
-  for (const Case& c : {Case{S1, R, P, 0, 1, 0}, {S1, R, R, 0, 0, 0}, {R, R, R, 0, 0, 0}, {R, S1, S1, 1, 0, 0}, {S1, S1, S1, 0, 0, 0}})
+  for (const Case& c :
+       {Case{S1, R, P, 0, 1, 0}, {S1, R, R, 0, 0, 0}, {R, R, R, 0, 0, 0}, {R, S1, S1, 1, 0, 0}, {S1, S1, S1, 0, 0, 0}})
     for (const bool plain : {false, true}) {
       if (plain && as_shard(c.input) && shape[1] % tp.size()) continue;  // uneven parts need their layout
       INFO(show(c.input) << " → " << show(c.desired) << ", gradient " << show(c.gradient) << (plain ? ", plain" : ""));
@@ -119,7 +120,10 @@ TEST_CASE("PrepareModuleOutput redistributes what leaves, and hands the body the
     std::string gradient;                // as the body sees it
     int64_t back_gathers;
   };
-  for (const Case& c : {Case{P, S1, 0, 1, 0, "[R]", 1}, {P, R, 0, 0, 1, "[R]", 0}, {S1, R, 1, 0, 0, "[S(1)]", 0}, {R, S1, 0, 0, 0, "[R]", 1}})
+  for (const Case& c : {Case{P, S1, 0, 1, 0, "[R]", 1},
+                        {P, R, 0, 0, 1, "[R]", 0},
+                        {S1, R, 1, 0, 0, "[S(1)]", 0},
+                        {R, S1, 0, 0, 0, "[R]", 1}})
     for (const bool local : {true, false}) {
       INFO(show(c.output) << " → " << show(c.desired) << (local ? " local" : ""));
       Window window(backend());

@@ -111,7 +111,9 @@ TEST_CASE("the gradient of a norm's weight is a sum over the ranks' positions (B
 
   norm.forward(part_of_stream(backend().from_host(flat(input["X"]), shape), tp, Shard(1)));
   norm.backward(part_of_stream(backend().from_host(flat(input["dY"]), shape), tp, Shard(1)));
-  const auto expect = [&](const nlohmann::json& values) { return backend().from_host(values.get<std::vector<float>>(), {d}); };
+  const auto expect = [&](const nlohmann::json& values) {
+    return backend().from_host(values.get<std::vector<float>>(), {d});
+  };
   if (tp.size() == ranks)  // what each has alone is the known wrong value
     CHECK(differs(norm.weight.gradient(), expect(given["faulty"][cat("rank", tp.coordinate())]), 1e-6) == "");
   sum_partial_gradients(norm, tp);
@@ -182,9 +184,20 @@ TEST_CASE("a norm refuses a gradient that lies otherwise than its input") {
   CHECK_THROWS_WITH(norm.backward(as(Partial())), Catch::Matchers::Contains("a redistribute is missing"));
   norm.forward(random("x", shape));
   CHECK_THROWS_WITH(norm.backward(as(Partial())), Catch::Matchers::Contains("a redistribute is missing"));
-  norm.forward(as(Shard(1)));
-  CHECK(show(norm.backward(as(Shard(1))).layout().placements) == "[S(1)]");
-  CHECK_THROWS_WITH(norm.backward(as(Shard(1))), Catch::Matchers::Contains("backward without a forward"));
+  norm.forward(as(Replicate()));
+  CHECK(show(norm.backward(as(Replicate())).layout().placements) == "[R]");
+  CHECK_THROWS_WITH(norm.backward(as(Replicate())), Catch::Matchers::Contains("backward without a forward"));
+}
+
+TEST_CASE("a norm without its style refuses a slice of the rows: nobody would sum its gradient") {
+  if (world().size() == 1) return;
+  const DeviceMesh tp = tp_mesh();
+  RmsNorm norm(backend(), 5);
+  initialize(norm, 3);
+  const DTensor x = part_of_stream(random("x", {2, 7, 5}), tp, Shard(1));
+  CHECK_THROWS_WITH(norm.forward(x), Catch::Matchers::Contains("style the norm with SequenceParallel"));
+  norm.set_training(false);  // no gradient, no harm
+  CHECK(norm.forward(x).global() == Shape{2, 7, 5});
 }
 
 TEST_CASE("while not training a norm keeps nothing") {

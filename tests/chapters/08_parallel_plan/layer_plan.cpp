@@ -18,12 +18,10 @@ const PlanKind all_plans[] = {PlanKind::Basic, PlanKind::Sequence, PlanKind::Art
 Placement stream_of(PlanKind plan) { return plan == PlanKind::Basic ? Placement(Replicate()) : Shard(1); }
 
 // Ours for each name of comm_counts.json.
-const std::map<std::string, PlanKind> pytorch_names = {{"article", PlanKind::Article},
-                                                       {"article_loss_parallel", PlanKind::Article},
-                                                       {"official", PlanKind::Sequence},
-                                                       {"official_loss_parallel", PlanKind::Sequence},
-                                                       {"basic", PlanKind::Basic},
-                                                       {"basic_shared_input", PlanKind::Basic}};
+const std::map<std::string, PlanKind> pytorch_names = {
+    {"article", PlanKind::Article},   {"article_loss_parallel", PlanKind::Article},
+    {"official", PlanKind::Sequence}, {"official_loss_parallel", PlanKind::Sequence},
+    {"basic", PlanKind::Basic},       {"basic_shared_input", PlanKind::Basic}};
 
 StreamRun run_layer(PlanKind plan, const LayerSizes& z, const DeviceMesh& tp, Traffic& traffic) {
   const auto serial = make_layer(z), layer = make_layer(z);
@@ -85,7 +83,8 @@ TEST_CASE("two layers behind each other under every plan: one stream through bot
     const DTensor y = serial[1]->forward(serial[0]->forward(random("x", z.shape())));
     const DTensor dx = serial[0]->backward(serial[1]->backward(random("dy", z.shape())));
     const DTensor y_part = sharded[1]->forward(sharded[0]->forward(part_of_stream(random("x", z.shape()), tp, lies)));
-    const DTensor dx_part = sharded[0]->backward(sharded[1]->backward(part_of_stream(random("dy", z.shape()), tp, lies)));
+    const DTensor dx_part =
+        sharded[0]->backward(sharded[1]->backward(part_of_stream(random("dy", z.shape()), tp, lies)));
     CHECK(differs(y_part.local(), part_of(y.local(), tp, lies), 1e-5) == "");
     CHECK(differs(dx_part.local(), part_of(dx.local(), tp, lies), 1e-5) == "");
   }
@@ -116,7 +115,8 @@ TEST_CASE("never more calls a layer than PyTorch, and basic fewer", "[golden]") 
     };
     CHECK(show(pytorch_calls_of(plan).forward) == show(calls(entry.at("forward"))));
     CHECK(show(pytorch_calls_of(plan).backward) == show(calls(entry.at("backward"))));
-    if (name == "basic") CHECK(runs.at(plan).backward.count(Op::AllReduce) < entry.at("backward").at("all_reduce").get<int64_t>());
+    if (name == "basic")
+      CHECK(runs.at(plan).backward.count(Op::AllReduce) < entry.at("backward").at("all_reduce").get<int64_t>());
   }
   CHECK(walked > 0);
 }
@@ -140,7 +140,11 @@ TEST_CASE("the calls and bytes of a layer under every plan are those of the form
         CHECK(sent.total().bytes == Approx(share * features).epsilon(1e-9));
       };
       // Every plan sends the stream four times at half an all-reduce each; the article's also q, k and v, and back dq.
-      check(run.forward, basic ? 0 : article ? 5 : 2, basic ? 0 : 2, basic ? 2 : 0, 4.0 * E + (article ? H * D + 2 * K * D : 0));
+      check(run.forward,
+            basic     ? 0
+            : article ? 5
+                      : 2,
+            basic ? 0 : 2, basic ? 2 : 0, 4.0 * E + (article ? H * D + 2 * K * D : 0));
       check(run.backward, basic ? 0 : article ? 3 : 2, basic ? 0 : 2, basic ? 2 : 0, 4.0 * E + (article ? H * D : 0));
       CHECK(run.gradients.total().calls == some * (basic ? 0 : 2));
 
@@ -228,7 +232,8 @@ class Around : public Module {
 
 }  // namespace
 
-TEST_CASE("the top plan: logits whole or cut by vocabulary, every gradient, never more calls than PyTorch", "[golden]") {
+TEST_CASE("the top plan: logits whole or cut by vocabulary, every gradient, never more calls than PyTorch",
+          "[golden]") {
   std::ifstream file(golden_dir() + "/comm_counts.json");
   const auto outside = nlohmann::json::parse(file).at("outside_layers");
   Traffic traffic;
@@ -242,7 +247,8 @@ TEST_CASE("the top plan: logits whole or cut by vocabulary, every gradient, neve
   initialize(serial, 5);
   for (const PlanKind kind : all_plans)
     for (const bool loss_parallel : {false, true}) {
-      INFO(name_of(kind) << (loss_parallel ? ", loss parallel" : "") << ", rank " << world().rank() << " of " << world().size());
+      INFO(name_of(kind) << (loss_parallel ? ", loss parallel" : "") << ", rank " << world().rank() << " of "
+                         << world().size());
       Around sharded(backend(), V, E);
       const ParallelPlan plan = top_plan(kind, loss_parallel);
       parallelize_module(sharded, tp, plan);

@@ -47,7 +47,7 @@ std::string refused(Module& root, const DeviceMesh& tp, const ParallelPlan& plan
 std::string styled_modules(Module& root) {
   std::string text;
   for (const auto& [path, module] : named_modules(root))
-    if (module->styled()) text += (text.empty() ? "" : " ") + path;
+    if (module->styled()) text += (text.empty() ? "" : " ") + (path.empty() ? "(root)" : path);
   return text;
 }
 
@@ -96,7 +96,8 @@ TEST_CASE("a pattern matches token by token") {
 TEST_CASE("a plan reaches the modules of every layer, and none else") {
   const DeviceMesh tp = tp_mesh();
   const auto model = make_model();
-  const ParallelPlan plan = {{"layers.*.mlp.gate_proj", ColwiseParallel()}, {"layers.1.mlp.down_proj", RowwiseParallel()}};
+  const ParallelPlan plan = {{"layers.*.mlp.gate_proj", ColwiseParallel()},
+                             {"layers.1.mlp.down_proj", RowwiseParallel()}};
   parallelize_module(*model, tp, plan);
   CHECK(styled_modules(*model) == "layers.0.mlp.gate_proj layers.1.mlp.gate_proj layers.1.mlp.down_proj");
   for (Parameter* p : parameters_of(*model)) {
@@ -110,7 +111,7 @@ TEST_CASE("a plan reaches the modules of every layer, and none else") {
   parallelize_module(*root, tp, {{"", PrepareModuleInput(Replicate(), Replicate())}});
   CHECK(root->styled());
   parallelize_module(root->mlp, tp, {{"up_proj", ColwiseParallel()}});  // a part of a model, with paths below it
-  CHECK(styled_modules(*root) == " mlp.up_proj");
+  CHECK(styled_modules(*root) == "(root) mlp.up_proj");
 }
 
 TEST_CASE("a plan that cannot be meant is refused with its words, before any module is touched") {
@@ -123,12 +124,14 @@ TEST_CASE("a plan that cannot be meant is refused with its words, before any mod
   };
   for (const Case& c : {
            Case{{good, {"mlp.up", ColwiseParallel()}},
-                "plan entry 'mlp.up' matches no module of this DecoderLayer: below 'mlp' there are gate_proj, up_proj, down_proj"},
+                "plan entry 'mlp.up' matches no module of this DecoderLayer: below 'mlp' there are gate_proj, up_proj, "
+                "down_proj"},
            {{good, {"model.mlp.up_proj", ColwiseParallel()}},
             "plan entry 'model.mlp.up_proj' matches no module of this DecoderLayer: below the root there are "
             "input_layernorm, self_attn, post_attention_layernorm, mlp"},
            {{good, {"mlp.up_proj.weight", ColwiseParallel()}},
-            "plan entry 'mlp.up_proj.weight' matches no module of this DecoderLayer: below 'mlp.up_proj' there is nothing"},
+            "plan entry 'mlp.up_proj.weight' matches no module of this DecoderLayer: below 'mlp.up_proj' there is "
+            "nothing"},
            {{good, {"mlp.*_proj", ColwiseParallel()}},
             "module 'mlp.up_proj' is styled twice: by plan entry 'mlp.up_proj' and by 'mlp.*_proj'"},
            {{good, good}, "module 'mlp.up_proj' is styled twice: by plan entry 'mlp.up_proj' and by 'mlp.up_proj'"},
@@ -154,9 +157,11 @@ TEST_CASE("a style that does not fit its module is refused by name") {
   CHECK(refused(*make_layer(z), tp, {{"mlp", ColwiseParallel()}}) ==
         "plan entry 'mlp' at module 'mlp': ColwiseParallel takes a Linear or an Embedding, not a SwiGluMlp");
   CHECK(refused(*make_layer(z), tp, {{"*_layernorm", RowwiseParallel()}}) ==
-        "plan entry '*_layernorm' at module 'input_layernorm': RowwiseParallel takes a Linear or an Embedding, not a RmsNorm");
-  CHECK_THAT(refused(*make_layer(z), tp, {{"self_attn.q_proj", ColwiseParallel().block(5)}}),
-             Catch::Matchers::Contains("plan entry 'self_attn.q_proj'") && Catch::Matchers::Contains("between blocks of 5"));
+        "plan entry '*_layernorm' at module 'input_layernorm': RowwiseParallel takes a Linear or an Embedding, not a "
+        "RmsNorm");
+  CHECK_THAT(
+      refused(*make_layer(z), tp, {{"self_attn.q_proj", ColwiseParallel().block(5)}}),
+      Catch::Matchers::Contains("plan entry 'self_attn.q_proj'") && Catch::Matchers::Contains("between blocks of 5"));
   const auto filled = make_layer(z);
   initialize(*filled, 1);
   CHECK_THAT(refused(*filled, tp, {{"mlp.up_proj", ColwiseParallel()}}),
@@ -168,12 +173,14 @@ TEST_CASE("check_plan finds a module without its style, and ranks that do not ho
   const ParallelPlan plan = layer_plan(PlanKind::Sequence, z.attention);
   {
     const auto layer = make_layer(z);
-    CHECK_THROWS_WITH(check_plan(*layer, tp, plan),
-                      Catch::Matchers::Contains("module 'input_layernorm' is to be SequenceParallel(S(1)), it has no style"));
+    CHECK_THROWS_WITH(
+        check_plan(*layer, tp, plan),
+        Catch::Matchers::Contains("module 'input_layernorm' is to be SequenceParallel(S(1)), it has no style"));
     parallelize_module(*layer, tp, plan);
     check_plan(*layer, tp, plan);
-    CHECK_THROWS_WITH(check_plan(*layer, tp, layer_plan(PlanKind::Article, z.attention)),
-                      Catch::Matchers::Contains("module 'self_attn.q_proj' is to be ColwiseParallel(R → R), it is ColwiseParallel"));
+    CHECK_THROWS_WITH(
+        check_plan(*layer, tp, layer_plan(PlanKind::Article, z.attention)),
+        Catch::Matchers::Contains("module 'self_attn.q_proj' is to be ColwiseParallel(R → R), it is ColwiseParallel"));
   }
   if (world().size() == 1) return;
   // As if the ranks had cut by two rules: rank 0 takes all, the others their own part.
@@ -195,7 +202,7 @@ TEST_CASE("plans and trees print what they are") {
   parallelize_module(*layer, tp, plan);
   CHECK(show_plan(plan) ==
         "module            style\n"
-        "────────────────────────────────────────────────\n"
+        "───────────────────────────────────────────────\n"
         "input_layernorm   SequenceParallel(S(1))\n"
         "self_attn         PrepareModuleInput(S(1) → R)\n"
         "self_attn.q_proj  ColwiseParallel(R → S(-1,/2))\n"
@@ -203,31 +210,30 @@ TEST_CASE("plans and trees print what they are") {
   const int64_t p = tp.size(), r = tp.coordinate(), q = local_box(tp, {Shard(0, 2)}, {8, 8}).size[0],
                 down = local_box(tp, {Shard(1)}, {8, 8}).size[1];
   INFO("rank " << r << " of " << p);
-  CHECK(show_tree(*layer, "tp") ==
-        cat("DecoderLayer\n"
-            "  input_layernorm  SequenceParallel(S(1))\n"
-            "    · weight R, gradient P  [8] → [8]\n"
-            "  self_attn  PrepareModuleInput(S(1) → R)\n"
-            "    q_proj  ColwiseParallel(R → S(-1,/2))\n"
-            "      · weight S(0,/2)  [8,8] → [",
-            q,
-            ",8]\n"
-            "    k_proj\n"
-            "      · weight R  [8,8] → [8,8]\n"
-            "    v_proj\n"
-            "      · weight R  [8,8] → [8,8]\n"
-            "    o_proj\n"
-            "      · weight R  [8,8] → [8,8]\n"
-            "  post_attention_layernorm\n"
-            "    · weight R  [8] → [8]\n"
-            "  mlp\n"
-            "    gate_proj\n"
-            "      · weight R  [8,8] → [8,8]\n"
-            "    up_proj\n"
-            "      · weight R  [8,8] → [8,8]\n"
-            "    down_proj  RowwiseParallel(S(-1) → S(1))\n"
-            "      · weight S(1)  [8,8] → [8,",
-            down, "]\n"));
+  CHECK(show_tree(*layer, "tp") == cat("DecoderLayer\n"
+                                       "  input_layernorm  SequenceParallel(S(1))\n"
+                                       "    · weight R, gradient P  [8] → [8]\n"
+                                       "  self_attn  PrepareModuleInput(S(1) → R)\n"
+                                       "    q_proj  ColwiseParallel(R → S(-1,/2))\n"
+                                       "      · weight S(0,/2)  [8,8] → [",
+                                       q,
+                                       ",8]\n"
+                                       "    k_proj\n"
+                                       "      · weight R  [8,8] → [8,8]\n"
+                                       "    v_proj\n"
+                                       "      · weight R  [8,8] → [8,8]\n"
+                                       "    o_proj\n"
+                                       "      · weight R  [8,8] → [8,8]\n"
+                                       "  post_attention_layernorm\n"
+                                       "    · weight R  [8] → [8]\n"
+                                       "  mlp\n"
+                                       "    gate_proj\n"
+                                       "      · weight R  [8,8] → [8,8]\n"
+                                       "    up_proj\n"
+                                       "      · weight R  [8,8] → [8,8]\n"
+                                       "    down_proj  RowwiseParallel(S(-1) → S(1))\n"
+                                       "      · weight S(1)  [8,8] → [8,",
+                                       down, "]\n"));
 }
 
 }  // namespace course::test

@@ -61,7 +61,7 @@ TEST_CASE("a saved tokenizer loads equal") {
   data.tokens.push_back("<\"\\|\u2028 \u00e9>");
   data.in_vocab.push_back(false);
   data.added.push_back({330, false, true});
-  data.post_processor = R"({"type":"ByteLevel","trim_offsets":false})";
+  data.post_processor = R"({"trim_offsets":false,"type":"ByteLevel"})";
   data.unk_token = "[PAD]";
   const Tokenizer rich(data);
   for (const Tokenizer& tokenizer : {small_tokenizer(), rich}) {
@@ -186,7 +186,7 @@ TEST_CASE("patterns that two libraries read differently are refused, the others 
   CHECK(words(R"(\P{L}+)", "a1\u1c89") == Words{"a", "1", "\u1c89"});
   CHECK(words(R"([^\p{N}]+)", "a\u00bd\U00010d40b") == Words{"a", "\u00bd\U00010d40", "b"});
   CHECK(words(R"(\p{Lu}\d)", "A1\u0411\u0661") == Words{"A1", "\u0411\u0661"});
-  CHECK_THROWS_WITH(words("(a+)+b", std::string(100, 'a')), Contains("fails on this text"));
+  CHECK_THROWS_WITH(words("(a+)+b", std::string(100, 'a') + "cb"), Contains("fails on this text"));
 }
 
 TEST_CASE("text that is no JSON, or nested without end, is refused") {
@@ -220,6 +220,5 @@ TEST_CASE("messages name the file") {
   CHECK_THROWS_WITH(Tokenizer::load(folder.path), folder.path.string() + ": is a folder");
   CHECK_THROWS_WITH(small_tokenizer().save(folder.path / "no" / "x.json"), Contains("x.json: cannot be written"));
   CHECK_THROWS_WITH(small_tokenizer().save(folder.path), Contains("cannot be written"));
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path.parent_path()), {}) > 0);
   CHECK(!std::filesystem::exists(folder.path.string() + ".part"));
 }

@@ -14,7 +14,8 @@ using Ids = std::vector<std::int32_t>;
 
 // Llama 3's pattern, as its tokenizer.json has it.
 inline constexpr std::string_view llama3_pattern =
-    R"re((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)re";
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 // 330 tokens, learned from a text that has something of everything.
 inline Tokenizer small_tokenizer() {

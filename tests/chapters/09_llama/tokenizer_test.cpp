@@ -153,12 +153,13 @@ TEST_CASE("B31 (c): words are cut as the library cuts them") {
 
 TEST_CASE("B31 (c): long runs take about linear time") {
   const std::size_t n = 1 << 20;
-  std::string blanks(n, ' '), word(n, 'a'), marks(n, '['), letters;
+  std::string blanks(n, ' '), word(n, 'a'), marks(n, '['), letters, words;
   std::mt19937 random(1);
   for (std::size_t i = 0; i < n; ++i) letters += "therivcan"[random() % 9];
+  for (std::size_t i = 0; i < n; i += 2) words += "a ";
   for (const auto pattern : {std::string_view(), llama3_pattern}) {
     const Tokenizer tokenizer = pattern.empty() ? small_tokenizer() : small_tokenizer(pattern);
-    for (const std::string& text : {blanks, word, marks, letters, blanks + "x", std::string(n, '\xff')}) {
+    for (const std::string& text : {blanks, word, marks, letters, words, blanks + "x", std::string(n, '\xff')}) {
       const Ids ids = tokenizer.encode(text);
       CHECK(ids.size() > n / 8);
       CHECK(tokenizer.decode_bytes(ids, false) == text);
