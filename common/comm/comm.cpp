@@ -33,7 +33,7 @@ const char* name_of(Op op) {
   fail("no such collective");
 }
 
-Work::~Work() {
+Work::~Work() noexcept(false) {
   // While an exception unwinds, the other ranks may never come: waiting would turn the error into a hang.
   if (done_ && std::uncaught_exceptions() == 0) wait();
 }

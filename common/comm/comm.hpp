@@ -45,7 +45,7 @@ class Work {
     std::swap(done_, other.done_);
     return *this;
   }
-  ~Work();
+  ~Work() noexcept(false);  // the wait may find that another rank did not come
 
   bool test();  // lets the call advance; true once it is complete
   void wait();  // yields the processor between polls, so that ranks that share a core get on
