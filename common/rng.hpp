@@ -9,6 +9,9 @@
 
 namespace course {
 
+// The generator itself: 128 random bits for each counter and key.
+std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
+
 // One stream of random numbers; draws at any index, in any order.
 class Rng {
  public:
