@@ -12,6 +12,7 @@ Metrics::Metrics(const std::string& path, bool on, bool append) : path_(on ? pat
   if (path_.empty()) return;
   out_.open(path_, append ? std::ios::app : std::ios::trunc);
   require(out_, "--metrics ", path_, ": cannot be written: ", std::strerror(errno));
+  fresh_ = out_.tellp() == 0;
 }
 
 void Metrics::write(const std::string& kind, const nlohmann::json& fields) {

@@ -60,7 +60,7 @@ double TrainingLoop::validate(Metrics& metrics) {
 void TrainingLoop::run(Metrics& metrics) {
   const int64_t start = trainer.steps(), last = options.last_step();
   if (start >= last) return;
-  if (start == 0) metrics.write("config", describe(options, session.size()));
+  if (metrics.fresh()) metrics.write("config", describe(options, session.size()));
   const double before = validate(metrics);
   session.out() << "held-out loss before step " << start + 1 << ": " << before << std::endl;
 

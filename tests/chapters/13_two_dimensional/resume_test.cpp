@@ -1,0 +1,114 @@
+// A checkpoint of one mesh goes on on any other: what is loaded is bit by bit what was saved, and the next steps are
+// those of the run that never stopped. Sizes that no mesh shares evenly.
+#include <filesystem>
+#include <fstream>
+
+#include "chapters/10_tensor_parallel_training/training_checkpoint.hpp"
+#include "common/support/session.hpp"
+#include "tests/chapters/13_two_dimensional/two_dimensional.hpp"
+
+using namespace course;
+using namespace course::test;
+
+namespace {
+
+constexpr int64_t saved_at = 3, steps = 6;
+
+// Weights and both moments of a run, a tensor of [weight, mean, square] after the other.
+std::vector<const Tensor*> tensors_of(TwoDimensional& run) {
+  std::vector<const Tensor*> all;
+  for (size_t i = 0; i < run.optimizer->parameters().size(); ++i)
+    for (const Tensor* t :
+         {&run.optimizer->parameters()[i]->owned(), &run.optimizer->mean(i), &run.optimizer->square(i)})
+      all.push_back(t);
+  return all;
+}
+
+// The parts of a run against the same tensors, whole, of a run on one rank.
+void check_parts(TwoDimensional& run, TwoDimensional& whole, double tolerance) {
+  const auto parts = tensors_of(run), wholes = tensors_of(whole);
+  CHECK(parts.size() == wholes.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Parameter& p = *run.optimizer->parameters()[i / 3];
+    INFO((i % 3 == 0 ? "weight " : i % 3 == 1 ? "mean of " : "square of ") << p.name());
+    CHECK(differs(*parts[i], part_of(*wholes[i], p.owned_box()), tolerance) == "");
+  }
+}
+
+// A folder of rank 0, known to all, gone at the end.
+struct SharedFolder {
+  std::string path;
+  SharedFolder()
+      : path(world().broadcast_text((std::filesystem::temp_directory_path() / cat("course_13_", getpid())).string(),
+                                    0)) {}
+  ~SharedFolder() {
+    if (world().rank() == 0) std::filesystem::remove_all(path);
+  }
+};
+
+void resume_everywhere(const MeshSize& from, const PlanChoice& choice, const std::vector<MeshSize>& meshes) {
+  INFO("saved on " << show(from, choice));
+  const Little little;
+  const SharedFolder folder;
+  TrainingOptions save, resume;
+  save.save = resume.resume = folder.path;
+  save.save_every = saved_at;
+
+  const auto alone_comm = world().split(world().rank(), 0, "alone");
+  const auto run = little.run(world(), from, choice), uninterrupted = little.run(*alone_comm, {1, 1});
+  TrainingCheckpoints checkpoints(save, *run->optimizer, run->mesh, world());
+  std::vector<StepResult> expected;
+  for (int64_t n = 1; n <= steps; ++n) {
+    expected.push_back(uninterrupted->trainer->step());
+    if (n > saved_at) continue;
+    CHECK(run->trainer->step().loss == Approx(expected.back().loss).epsilon(1e-5));
+    checkpoints.after_step(n);
+  }
+
+  // Every rank reads all of it by itself: whole tensors, to compare the parts with.
+  const auto whole = little.run(*alone_comm, {1, 1});
+  TrainingCheckpoints(resume, *whole->optimizer, whole->mesh, *alone_comm).resume();
+  CHECK(whole->trainer->steps() == saved_at);
+  check_parts(*run, *whole, 0);
+
+  for (const MeshSize& size : meshes) {
+    const bool mine = world().rank() < size.dp * size.tp;
+    const auto comm = world().split(mine ? 0 : 1, 0, "group");
+    if (mine) {
+      INFO("resumed on " << show(size, choice));
+      const auto resumed = little.run(*comm, size, choice);
+      TrainingCheckpoints(resume, *resumed->optimizer, resumed->mesh, *comm).resume();
+      check_parts(*resumed, *whole, 0);
+      for (int64_t n = saved_at + 1; n <= steps; ++n) {
+        const StepResult result = resumed->trainer->step();
+        CHECK(result.step == n);
+        CHECK(result.loss == Approx(expected[n - 1].loss).epsilon(1e-5));
+        CHECK(result.grad_norm == Approx(expected[n - 1].grad_norm).epsilon(1e-4));
+        CHECK(result.lr == expected[n - 1].lr);
+      }
+      check_parts(*resumed, *uninterrupted, 2e-4);
+    }
+    world().barrier().wait();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("saved on one mesh, resumed on every other") {
+  if (world().size() == 4) {
+    const std::vector<MeshSize> meshes = {{1, 4}, {4, 1}, {1, 1}, {2, 1}, {1, 3}, {2, 2}, {3, 1}, {1, 2}};
+    for (const PlanChoice& choice : {PlanChoice{PlanKind::Sequence, false}, PlanChoice{PlanKind::Article, true}})
+      resume_everywhere({2, 2}, choice, meshes);
+    return;
+  }
+  for (const MeshSize& from : meshes_of(world().size()))
+    resume_everywhere(from, {PlanKind::Basic, false}, {{world().size(), 1}, {1, world().size()}, {1, 1}});
+}
+
+TEST_CASE("main.cpp stays short") {
+  std::ifstream file("chapters/13_two_dimensional/main.cpp");
+  int64_t lines = 0;
+  for (std::string line; std::getline(file, line);) ++lines;
+  CHECK(lines > 0);
+  CHECK(lines < 150);
+}
