@@ -18,7 +18,10 @@ TokenData stream_of(const Golden& golden) {
 }
 
 void check_training(const Golden& golden, const TokenData& data, const MeshSize& size, const PlanChoice& choice) {
-  const int64_t steps = golden.shape("in.tokens")[0], B = golden.shape("in.tokens")[1];
+  const int64_t all_steps = golden.shape("in.tokens")[0], B = golden.shape("in.tokens")[1];
+  // On one tp rank the plans cut nothing: of three that are alike one goes to the end.
+  const bool to_the_end = size.tp > 1 || choice.plan == PlanKind::Sequence;
+  const int64_t steps = to_the_end ? all_steps : std::min<int64_t>(all_steps, 3);
   TwoDimensional run(world(), size, config_of(golden), choice);
   for (Parameter* p : parameters_of(run.llama)) p->fill(golden.values("initial." + p->name()));
   const Sampler next = [B](int64_t b) {
@@ -39,8 +42,14 @@ void check_training(const Golden& golden, const TokenData& data, const MeshSize&
     norms.push_back(static_cast<float>(result.grad_norm));
   }
   const double tolerance = golden_tolerance(golden, "tol_loss");
-  CHECK(differs(losses, golden.values("out.loss"), {steps}, tolerance) == "");
-  CHECK(differs(norms, golden.values("out.grad_norm"), {steps}, tolerance) == "");
+  const auto first = [&](const std::string& tensor) {
+    std::vector<float> values = golden.values(tensor);
+    values.resize(steps);
+    return values;
+  };
+  CHECK(differs(losses, first("out.loss"), {steps}, tolerance) == "");
+  CHECK(differs(norms, first("out.grad_norm"), {steps}, tolerance) == "");
+  if (!to_the_end) return;
   for (Parameter* p : run.optimizer->parameters()) {
     INFO("final " << p->name());
     const Tensor whole = golden.tensor("final." + p->name());

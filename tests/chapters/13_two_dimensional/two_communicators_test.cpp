@@ -11,14 +11,14 @@ TEST_CASE("B50: overlapped collectives of dp and tp always end, each time with t
   constexpr int64_t rounds = 1000, n = 5;
   const Rng rng(1, cat("sleep of rank ", world().rank()));
   for (const MeshSize& size : meshes_of(world().size())) {
-    if (world().size() == 4 && size.dp != 2) continue;  // 2×2 is where the two orders cross
+    if (size.dp != (world().size() == 4 ? 2 : 1)) continue;  // 2×2 is where the two orders cross
     INFO("dp " << size.dp << " × tp " << size.tp);
     const DeviceMesh mesh(world(), backend(), {{"dp", size.dp}, {"tp", size.tp}});
     const Counts counts(size.dp, n);
     const Tensor given = make({size.dp * n}, [](int64_t) { return 1.f; });
     int64_t wrong = 0;
     for (int64_t round = 0; round < rounds; ++round) {
-      std::this_thread::sleep_for(std::chrono::microseconds(static_cast<int64_t>(rng.uniform(round) * 1000)));
+      std::this_thread::sleep_for(std::chrono::microseconds(static_cast<int64_t>(rng.uniform(round) * 800)));
       Tensor mine = backend().zeros({n}), whole = make({n}, [](int64_t) { return 1.f; });
       Work reduce = mesh["dp"].comm().reduce_scatter(given, mine, counts);
       Work sum = mesh["tp"].comm().all_reduce(whole);
