@@ -72,5 +72,5 @@ endfunction()
 function(course_add_ranks test ranks)
   add_test(NAME ${test} COMMAND ${COURSE_MPIRUN} -n ${ranks} ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${test} PROPERTIES PROCESSORS ${ranks}
-    ENVIRONMENT "NO_COLOR=1;COURSE_BUILD=${CMAKE_BINARY_DIR}")
+    ENVIRONMENT "NO_COLOR=1;COURSE_BUILD=${CMAKE_BINARY_DIR};GOMP_SPINCOUNT=1000")  # idle threads give their core back
 endfunction()
