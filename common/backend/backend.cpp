@@ -16,6 +16,7 @@ Tensor Backend::clone(const Tensor& x) {
 
 void Backend::copy_slice(const Tensor& from, int64_t from_begin, Tensor& to, int64_t to_begin, int64_t dim, int64_t count) {
   Shape source = from.shape(), target = to.shape();
+  if (dim < 0) dim += from.rank();
   const int64_t source_size = from.dim(dim), target_size = to.dim(dim);
   require(from_begin >= 0 && to_begin >= 0 && count >= 0 && from_begin + count <= source_size &&
               to_begin + count <= target_size,
