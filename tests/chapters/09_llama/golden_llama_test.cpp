@@ -137,7 +137,8 @@ TEST_CASE("the learning rate, step by step and at the seam", "[golden]") {
     std::vector<float> rates;
     for (int64_t s = 0; s <= schedule.total; ++s) rates.push_back(as_float(schedule.at(s)));
     CHECK(differs(rates, golden.values("out.lr"), golden.shape("out.lr"), golden_tolerance(golden)) == "");
-    for (const auto& [step, rate] : nlohmann::json::parse(golden.text("seam")).items()) {
+    const auto seam = nlohmann::json::parse(golden.text("seam"));
+    for (const auto& [step, rate] : seam.items()) {
       INFO("step " << step);
       CHECK(schedule.at(std::stoll(step)) == Approx(rate.get<double>()).epsilon(1e-13));
     }
