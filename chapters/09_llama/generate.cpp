@@ -11,7 +11,8 @@ namespace course {
 int32_t sample(const std::vector<float>& logits, const GenerateOptions& options, int64_t step) {
   const int64_t all = static_cast<int64_t>(logits.size());
   const int64_t V = options.vocabulary > 0 ? std::min(options.vocabulary, all) : all;
-  if (options.temperature <= 0) return static_cast<int32_t>(std::max_element(logits.begin(), logits.begin() + V) - logits.begin());
+  if (options.temperature <= 0)
+    return static_cast<int32_t>(std::max_element(logits.begin(), logits.begin() + V) - logits.begin());
   std::vector<int32_t> order(V);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
@@ -62,7 +63,8 @@ std::vector<int32_t> generate(Llama& llama, std::vector<int32_t> prompt, std::op
   llama.forget_cache();
   context = {0, nullptr, true};
   std::vector<int32_t> made, input = std::move(prompt);
-  while (static_cast<int64_t>(made.size()) < options.tokens && context.offset + static_cast<int64_t>(input.size()) <= limit) {
+  while (static_cast<int64_t>(made.size()) < options.tokens &&
+         context.offset + static_cast<int64_t>(input.size()) <= limit) {
     const DTensor logits = llama.forward(llama.backend().from_host(input, {1, static_cast<int64_t>(input.size())}));
     const auto row = last_row(llama.backend(), logits);
     int32_t next = world.rank() == 0 ? sample(row, options, static_cast<int64_t>(made.size())) : 0;

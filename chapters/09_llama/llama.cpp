@@ -26,15 +26,20 @@ LlamaModel::LlamaModel(Backend& backend, const LlamaConfig& c, std::shared_ptr<c
       embed_tokens(add("embed_tokens", std::make_unique<Embedding>(backend, c.vocab_size, c.hidden_size))),
       layers(add("layers", std::make_unique<DecoderStack>(backend))),
       norm(add("norm", std::make_unique<RmsNorm>(backend, c.hidden_size, c.rms_norm_eps))) {
-  const auto rope = std::make_shared<const RopeTable>(backend, c.max_position_embeddings, c.attention().head_dim, c.rope_theta);
+  const auto rope =
+      std::make_shared<const RopeTable>(backend, c.max_position_embeddings, c.attention().head_dim, c.rope_theta);
   for (int64_t i = 0; i < c.num_hidden_layers; ++i)
     layers.append(
         std::make_unique<DecoderLayer>(backend, c.attention(), c.intermediate_size, c.rms_norm_eps, rope, context));
 }
 
-DTensor LlamaModel::run_forward(DTensor ids) { return norm.forward(layers.forward(embed_tokens.forward(std::move(ids)))); }
+DTensor LlamaModel::run_forward(DTensor ids) {
+  return norm.forward(layers.forward(embed_tokens.forward(std::move(ids))));
+}
 
-DTensor LlamaModel::run_backward(DTensor dy) { return embed_tokens.backward(layers.backward(norm.backward(std::move(dy)))); }
+DTensor LlamaModel::run_backward(DTensor dy) {
+  return embed_tokens.backward(layers.backward(norm.backward(std::move(dy))));
+}
 
 namespace {
 
@@ -64,11 +69,12 @@ void load_weights(Module& llama, const std::string& path) {
   std::set<std::string> known;
   for (Parameter* p : parameters_of(llama)) known.insert(p->name());
   for (const auto& name : file.names())  // older files store RoPE's angles too
-    require(known.contains(name) || name.ends_with(".rotary_emb.inv_freq"), path, ": ", name, " has no place in this model");
+    require(known.contains(name) || name.ends_with(".rotary_emb.inv_freq"), path, ": ", name,
+            " has no place in this model");
   for (Parameter* p : parameters_of(llama)) {
     require(file.has(p->name()), path, ": has no tensor ", p->name());
-    require(file.info(p->name()).shape == p->global(), path, ": ", p->name(), " has shape ", show(file.info(p->name()).shape),
-            " there, ", show(p->global()), " in this model");
+    require(file.info(p->name()).shape == p->global(), path, ": ", p->name(), " has shape ",
+            show(file.info(p->name()).shape), " there, ", show(p->global()), " in this model");
     p->fill(file.read<float>(p->name()));
   }
 }
@@ -76,7 +82,8 @@ void load_weights(Module& llama, const std::string& path) {
 void save_weights(Module& llama, const std::string& path) {
   std::vector<TensorSpec> specs;
   for (Parameter* p : parameters_of(llama)) {
-    require(p->box() == whole_box(p->global()), p->name(), ": only a part is here, ", show(p->box()), " of ", show(p->global()));
+    require(p->box() == whole_box(p->global()), p->name(), ": only a part is here, ", show(p->box()), " of ",
+            show(p->global()));
     specs.push_back({p->name(), StoredType::F32, p->global()});
   }
   SafetensorsWriter out(path, specs, {{"format", "pt"}});

@@ -14,9 +14,9 @@ const Preset presets[] = {{"tiny", {512, 64, 192, 2, 4, 4}, 64, 8},
                           {"article", {50000, 768, 3072, 12, 12, 3}, 512, 64}};
 
 // Fields that change what the model computes in ways this one does not follow: each may be absent, null or as here.
-const std::pair<const char*, json> fixed[] = {{"model_type", "llama"}, {"hidden_act", "silu"},         {"attention_bias", false}, {"mlp_bias", false},
-                                              {"tie_word_embeddings", false}, {"rope_scaling", nullptr}, {"attention_dropout", 0.0},
-                                              {"pretraining_tp", 1}};
+const std::pair<const char*, json> fixed[] = {
+    {"model_type", "llama"},        {"hidden_act", "silu"},    {"attention_bias", false},  {"mlp_bias", false},
+    {"tie_word_embeddings", false}, {"rope_scaling", nullptr}, {"attention_dropout", 0.0}, {"pretraining_tp", 1}};
 
 template <typename T>
 T field(const json& from, const char* key, std::optional<T> otherwise = std::nullopt) {
@@ -55,14 +55,15 @@ int64_t LlamaConfig::parameters() const {
 }
 
 void check(const LlamaConfig& c) {
-  require_shared(c.vocab_size > 0 && c.intermediate_size > 0 && c.num_hidden_layers > 0 && c.max_position_embeddings > 0,
-                 "a Llama needs sizes above 0, not vocab_size ", c.vocab_size, ", intermediate_size ", c.intermediate_size,
-                 ", num_hidden_layers ", c.num_hidden_layers, ", max_position_embeddings ", c.max_position_embeddings);
+  require_shared(
+      c.vocab_size > 0 && c.intermediate_size > 0 && c.num_hidden_layers > 0 && c.max_position_embeddings > 0,
+      "a Llama needs sizes above 0, not vocab_size ", c.vocab_size, ", intermediate_size ", c.intermediate_size,
+      ", num_hidden_layers ", c.num_hidden_layers, ", max_position_embeddings ", c.max_position_embeddings);
   require_shared(c.head_dim >= 0, "head_dim ", c.head_dim, " is negative");
-  require_shared(c.head_dim > 0 || (c.num_attention_heads > 0 && c.hidden_size % c.num_attention_heads == 0), "hidden_size ",
-                 c.hidden_size, " is not a multiple of num_attention_heads ", c.num_attention_heads);
-  require_shared(c.rms_norm_eps >= 0 && c.rope_theta > 0, "rms_norm_eps ", c.rms_norm_eps, " and rope_theta ", c.rope_theta,
-                 " must be above 0");
+  require_shared(c.head_dim > 0 || (c.num_attention_heads > 0 && c.hidden_size % c.num_attention_heads == 0),
+                 "hidden_size ", c.hidden_size, " is not a multiple of num_attention_heads ", c.num_attention_heads);
+  require_shared(c.rms_norm_eps >= 0 && c.rope_theta > 0, "rms_norm_eps ", c.rms_norm_eps, " and rope_theta ",
+                 c.rope_theta, " must be above 0");
   check(c.attention());
 }
 

@@ -21,9 +21,9 @@ struct LlamaConfig {
 // Throws SharedError, with the sizes, unless they are positive and fit together.
 void check(const LlamaConfig& config);
 
-// config.json's text. Throws Error, one line that starts with `name`, for what is missing, of the wrong type, or asks for what
-// this Llama does not do: another model_type, tied embeddings, biases, scaled RoPE, another activation. RoPE's base may stand
-// in rope_theta or, as transformers 5 writes it, in rope_parameters.
+// config.json's text. Throws Error, one line that starts with `name`, for what is missing, of the wrong type, or asks
+// for what this Llama does not do: another model_type, tied embeddings, biases, scaled RoPE, another activation. RoPE's
+// base may stand in rope_theta or, as transformers 5 writes it, in rope_parameters.
 LlamaConfig config_from_json(const std::string& text, const std::string& name);
 std::string to_json(const LlamaConfig& config);
 

@@ -13,8 +13,8 @@ namespace {
 void make_folder(const std::string& dir) {
   std::error_code error;
   std::filesystem::create_directories(dir, error);
-  require_shared(std::filesystem::is_directory(dir), "--save ", dir, ": is no folder and cannot be made one: ",
-                 error ? error.message() : "a file has that name");
+  require_shared(std::filesystem::is_directory(dir), "--save ", dir,
+                 ": is no folder and cannot be made one: ", error ? error.message() : "a file has that name");
 }
 
 // What Hugging Face's LlamaForCausalLM.from_pretrained and AutoTokenizer read.
@@ -22,18 +22,23 @@ void save_model(Llama& llama, const TrainingOptions& options, const TrainingData
   const std::filesystem::path dir = options.save;
   save_weights(llama, (dir / "model.safetensors").string());
   std::ofstream config(dir / "config.json");
-  config << to_json(llama.config());
+  auto fields = nlohmann::ordered_json::parse(to_json(llama.config()));
+  const Tokenizer& tokenizer = *data.tokenizer;
+  if (const auto id = tokenizer.bos()) fields["bos_token_id"] = *id;  // unsaid, Hugging Face takes 1 and 2
+  if (const auto id = tokenizer.eos()) fields["eos_token_id"] = *id;
+  if (const auto id = tokenizer.pad()) fields["pad_token_id"] = *id;
+  config << fields.dump(2) << "\n";
   require(config.flush(), (dir / "config.json").string(), ": cannot be written");
-  data.tokenizer->save(dir / "tokenizer.json");
+  tokenizer.save(dir / "tokenizer.json");
   out << "saved: " << dir.string() << " (config.json, model.safetensors, tokenizer.json)\n";
 }
 
 void print_sizes(const Llama& llama, const TrainingOptions& options, std::ostream& out) {
   const LlamaConfig& c = llama.config();
-  out << "Llama " << (options.model.empty() ? options.preset : options.model) << ": vocabulary " << c.vocab_size << ", hidden "
-      << c.hidden_size << ", intermediate " << c.intermediate_size << ", " << c.num_hidden_layers << " layers, "
-      << c.num_attention_heads << " heads, " << c.num_key_value_heads << " key/value heads: " << c.parameters()
-      << " parameters\n"
+  out << "Llama " << (options.model.empty() ? options.preset : options.model) << ": vocabulary " << c.vocab_size
+      << ", hidden " << c.hidden_size << ", intermediate " << c.intermediate_size << ", " << c.num_hidden_layers
+      << " layers, " << c.num_attention_heads << " heads, " << c.num_key_value_heads
+      << " key/value heads: " << c.parameters() << " parameters\n"
       << "batch " << options.batch << " × " << options.seq << " tokens, " << options.steps << " steps, warm-up "
       << options.warmup << "\n";
 }

@@ -7,8 +7,8 @@
 
 namespace course {
 
-Trainer::Trainer(Llama& llama, AdamW& optimizer, Loss& loss, const TokenData& data, Sampler next, TrainerOptions options,
-                 DataShare share, GradientSteps gradients)
+Trainer::Trainer(Llama& llama, AdamW& optimizer, Loss& loss, const TokenData& data, Sampler next,
+                 TrainerOptions options, DataShare share, GradientSteps gradients)
     : llama_(&llama),
       optimizer_(&optimizer),
       loss_(&loss),
@@ -17,7 +17,8 @@ Trainer::Trainer(Llama& llama, AdamW& optimizer, Loss& loss, const TokenData& da
       options_(options),
       share_(std::move(share)),
       gradients_(std::move(gradients)) {
-  if (!gradients_.norm) gradients_.norm = [](const Parameters& parameters) { return std::sqrt(squared_norm(parameters)); };
+  if (!gradients_.norm)
+    gradients_.norm = [](const Parameters& parameters) { return std::sqrt(squared_norm(parameters)); };
 }
 
 double Trainer::forward(const Batch& batch) {

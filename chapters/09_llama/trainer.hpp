@@ -1,5 +1,5 @@
-// One training step, and the loss on text that was not trained on. Written once: what a parallel run does in addition stands in
-// two small sets of functions that later chapters fill.
+// One training step, and the loss on text that was not trained on. Written once: what a parallel run does in addition
+// stands in two small sets of functions that later chapters fill.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,9 @@ struct DataShare {
 
 // What lies between backward and the optimizer. On one rank: nothing to reduce.
 struct GradientSteps {
-  std::function<void(const Parameters&)> finish = [](const Parameters&) {};  // sums that are still to be made (chapter 10)
-  std::function<double(const Parameters&)> norm;                            // of all gradients of the model; empty: of one rank's
+  std::function<void(const Parameters&)> finish = [](const Parameters&) {
+  };                                              // sums that are still to be made (chapter 10)
+  std::function<double(const Parameters&)> norm;  // of all gradients of the model; empty: of one rank's
 };
 
 struct TrainerOptions {
@@ -44,14 +45,14 @@ class Trainer {
   Trainer(Llama& llama, AdamW& optimizer, Loss& loss, const TokenData& data, Sampler next, TrainerOptions options,
           DataShare share = {}, GradientSteps gradients = {});
 
-  // Step n (from 1) uses batch n-1 and rate n-1. A batch without a valid token is counted and changes nothing: no decay, no
-  // moments. Collective over the mesh. Throws SharedError, with the step's number and
-  // before the weights change, when the gradient's norm is not finite.
+  // Step n (from 1) uses batch n-1 and rate n-1. A batch without a valid token is counted and changes nothing: no
+  // decay, no moments. Collective over the mesh. Throws SharedError, with the step's number and before the weights
+  // change, when the gradient's norm is not finite.
   StepResult step();
   int64_t steps() const { return optimizer_->steps(); }
 
-  // The mean loss over the first `most` samples of held-out data, in batches of `batch`. No gradients. Every sample counts
-  // once on every mesh: a rank without a sample computes on an empty batch.
+  // The mean loss over the first `most` samples of held-out data, in batches of `batch`. No gradients. Every sample
+  // counts once on every mesh: a rank without a sample computes on an empty batch.
   double validate(const TokenData& held, int64_t batch, int64_t most);
 
  private:

@@ -22,8 +22,8 @@ std::string hash_of(const std::vector<std::string>& documents) {
   return text;
 }
 
-Tokenizer trained_tokenizer(const std::vector<std::string>& documents, int64_t size, const std::string& near, SignOfLife& life,
-                            std::ostream& out) {
+Tokenizer trained_tokenizer(const std::vector<std::string>& documents, int64_t size, const std::string& near,
+                            SignOfLife& life, std::ostream& out) {
   fs::path data = "data";
   for (fs::path at = fs::absolute(near).parent_path(); at != at.root_path(); at = at.parent_path())
     if (fs::is_directory(at / "chapters")) {
@@ -58,9 +58,11 @@ TrainingData read_and_encode(const TrainingOptions& options, SignOfLife& life, s
   std::vector<std::string> documents = read_documents(source.paths);
   const int64_t vocabulary = options.config().vocab_size;
   std::string file = options.tokenizer;
-  if (const auto beside = fs::path(options.model) / "tokenizer.json"; file.empty() && !options.model.empty() && fs::exists(beside))
+  if (const auto beside = fs::path(options.model) / "tokenizer.json";
+      file.empty() && !options.model.empty() && fs::exists(beside))
     file = beside.string();
-  data.tokenizer = file.empty() ? trained_tokenizer(documents, vocabulary, source.paths[0], life, out) : Tokenizer::load(file);
+  data.tokenizer =
+      file.empty() ? trained_tokenizer(documents, vocabulary, source.paths[0], life, out) : Tokenizer::load(file);
   require(data.tokenizer->size() <= vocabulary, file, ": the tokenizer has ", data.tokenizer->size(),
           " tokens, the model's vocabulary is ", vocabulary);
   const SampleKind kind = sample_kind(options.samples);
@@ -92,7 +94,8 @@ TrainingData prepare_data(const TrainingOptions& options, Comm& world, std::ostr
 TrainingData bench_data(const TrainingOptions& options) {
   const Rng rng(options.seed, "bench tokens");
   std::vector<int32_t> tokens(2 * options.batch * options.seq + 1);
-  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(rng.uniform(i) * options.config().vocab_size);
+  for (size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<int32_t>(rng.uniform(i) * options.config().vocab_size);
   TrainingData data;
   data.text = "text: random tokens";
   data.train = TokenData(options.seq, std::move(tokens));

@@ -34,9 +34,11 @@ int32_t best(const std::vector<float>& logits) {
 const GenerateOptions greedy{.tokens = 12, .temperature = 0};
 
 // How often each id comes in so many draws.
-std::map<int32_t, double> shares(const std::vector<float>& logits, const GenerateOptions& options, int64_t draws = 4000) {
+std::map<int32_t, double> shares(const std::vector<float>& logits, const GenerateOptions& options,
+                                 int64_t draws = 4000) {
   std::map<int32_t, double> shares;
-  for (int64_t step = 0; step < draws; ++step) shares[sample(logits, options, step)] += 1.0 / static_cast<double>(draws);
+  for (int64_t step = 0; step < draws; ++step)
+    shares[sample(logits, options, step)] += 1.0 / static_cast<double>(draws);
   return shares;
 }
 

@@ -160,7 +160,8 @@ TEST_CASE("training: every loss, norm and rate, and the weights at the end", "[g
     Llama llama(backend(), config_of(golden));
     for (Parameter* p : parameters_of(llama)) p->fill(golden.values("initial." + p->name()));
 
-    // Sample i of the file is sample 2i of a stream: the samples of a stream share a token with their neighbours, these not.
+    // Sample i of the file is sample 2i of a stream: the samples of a stream share a token with their neighbours, these
+    // not.
     const Shape shape = golden.shape("in.tokens");
     const int64_t steps = shape[0], B = shape[1], S = shape[2] - 1;
     const auto tokens = golden.ids("in.tokens");
@@ -176,10 +177,9 @@ TEST_CASE("training: every loss, norm and rate, and the weights at the end", "[g
     AdamW optimizer(parameters_of(llama), {golden.number("beta1"), golden.number("beta2"), golden.number("eps"),
                                            golden.number("weight_decay")});
     CrossEntropy loss(backend(), static_cast<int32_t>(golden.integer("pad_id")));
-    Trainer trainer(
-        llama, optimizer, loss, data, next,
-        {.schedule = {golden.number("lr"), golden.integer("warmup_steps"), golden.integer("total_steps")},
-         .max_norm = golden.number("max_norm")});
+    Trainer trainer(llama, optimizer, loss, data, next,
+                    {.schedule = {golden.number("lr"), golden.integer("warmup_steps"), golden.integer("total_steps")},
+                     .max_norm = golden.number("max_norm")});
 
     std::vector<float> losses, norms, rates;
     for (int64_t n = 1; n <= steps; ++n) {

@@ -51,9 +51,10 @@ TEST_CASE("config.json: a round trip keeps every size") {
 }
 
 TEST_CASE("config.json: what may be absent has the values that transformers gives it") {
-  const LlamaConfig c = config_from_json(R"({"vocab_size": 9, "hidden_size": 8, "intermediate_size": 5, "num_hidden_layers": 1,
+  const LlamaConfig c =
+      config_from_json(R"({"vocab_size": 9, "hidden_size": 8, "intermediate_size": 5, "num_hidden_layers": 1,
     "num_attention_heads": 4, "head_dim": null, "rope_scaling": null, "some_key_of_later_years": [1]})",
-                                         "x");
+                       "x");
   CHECK(c.num_key_value_heads == 4);
   CHECK(c.attention().head_dim == 2);
   CHECK(c.max_position_embeddings == 2048);

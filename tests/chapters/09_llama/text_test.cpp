@@ -25,8 +25,7 @@ TEST_CASE("a file is one document, without byte-order mark, with \\n at its line
   const TestFolder folder;
   const auto text = folder.file("a.txt", "\xEF\xBB\xBFone\r\ntwo\rthree\n\r\n\xC3\xA9 \xF0\x9F\xA6\x99");
   const auto mark_later = folder.file("b.txt", "x\xEF\xBB\xBF");
-  CHECK(read_documents({text, mark_later}) ==
-        Texts{"one\ntwo\nthree\n\n\xC3\xA9 \xF0\x9F\xA6\x99", "x\xEF\xBB\xBF"});
+  CHECK(read_documents({text, mark_later}) == Texts{"one\ntwo\nthree\n\n\xC3\xA9 \xF0\x9F\xA6\x99", "x\xEF\xBB\xBF"});
 }
 
 TEST_CASE("JSON lines: a document a line") {
@@ -67,8 +66,8 @@ TEST_CASE("UTF-8: every boundary") {
   for (const char* good : {"", "a", "\x7F", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80",
                            "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"})
     CHECK(is_utf8(good));
-  for (const char* bad : {"\x80", "\xC1\xBF", "\xC2", "\xC2 ", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xE1\x80", "\xF0\x8F\xBF\xBF",
-                          "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF"}) {
+  for (const char* bad : {"\x80", "\xC1\xBF", "\xC2", "\xC2 ", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xE1\x80",
+                          "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF"}) {
     INFO(static_cast<int>(static_cast<unsigned char>(bad[0])));
     CHECK_FALSE(is_utf8(bad));
   }

@@ -95,7 +95,8 @@ TEST_CASE("document: one a sample, filled up or cut") {
   CHECK(data.sample(1) == second);
 
   const Batch batch = make_batch(backend(), data, {1, 0});
-  CHECK(backend().to_host<int32_t>(batch.ids) == joined({second.begin(), second.end() - 1}, {first.begin(), first.end() - 1}));
+  CHECK(backend().to_host<int32_t>(batch.ids) ==
+        joined({second.begin(), second.end() - 1}, {first.begin(), first.end() - 1}));
   CHECK(backend().to_host<int32_t>(batch.targets) ==
         joined({second.begin() + 1, second.end()}, {first.begin() + 1, first.end()}));
   Ids attend(S, 1);

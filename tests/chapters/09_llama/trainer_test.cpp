@@ -44,8 +44,8 @@ struct Training {
       : loss(backend(), data.ignore()) {
     initialize(llama, 3);
     optimizer = std::make_unique<AdamW>(parameters_of(llama));
-    trainer = std::make_unique<Trainer>(llama, *optimizer, loss, data, in_order(data.samples(), batch), options, DataShare{},
-                                        std::move(gradients));
+    trainer = std::make_unique<Trainer>(llama, *optimizer, loss, data, in_order(data.samples(), batch), options,
+                                        DataShare{}, std::move(gradients));
   }
 };
 
@@ -112,7 +112,8 @@ TEST_CASE("held-out loss: every sample once, in batches that do not divide") {
   for (const auto& [batch, most] : {std::pair<int64_t, int64_t>{4, 100}, {11, 11}, {3, 10}, {20, 7}, {1, 1}}) {
     INFO("batches of " << batch << ", at most " << most);
     const int64_t count = std::min(most, padded_data().samples());
-    CHECK(t.trainer->validate(padded_data(), batch, most) == Approx(mean_one_by_one(t, padded_data(), count)).epsilon(1e-6));
+    CHECK(t.trainer->validate(padded_data(), batch, most) ==
+          Approx(mean_one_by_one(t, padded_data(), count)).epsilon(1e-6));
   }
   CHECK(t.trainer->validate(TokenData(S, {1, 2}), 4, 100) == 0);  // no sample
   CHECK(t.trainer->steps() == 0);
@@ -126,11 +127,11 @@ TEST_CASE("B25: a gradient that is not finite is refused, and the weights stay a
   for (const float poison : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     bool spoil = false;
     Training t(data, {.schedule = {1e-2, 0, 9}}, {.finish = [&](const Parameters& parameters) {
-      if (!spoil) return;
-      auto g = backend().to_host(parameters[4]->gradient());
-      g[3] = poison;
-      backend().copy_in(parameters[4]->gradient(), g.data());
-    }});
+                 if (!spoil) return;
+                 auto g = backend().to_host(parameters[4]->gradient());
+                 g[3] = poison;
+                 backend().copy_in(parameters[4]->gradient(), g.data());
+               }});
     t.trainer->step();
     const auto before = values_of(t.llama);
     const auto mean = backend().to_host(t.optimizer->mean(4));
