@@ -19,17 +19,28 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int format_version = 1;
+constexpr int format_version = 2;  // 1 had no hash of the index itself
 
 std::string zero_padded(int64_t n, size_t digits) {
   const std::string text = std::to_string(n);
   return std::string(digits > text.size() ? digits - text.size() : 0, '0') + text;
 }
 
+// "step-00000008", and nothing that only begins so.
+bool is_step_name(const std::string& name) {
+  return name.size() == 13 && name.starts_with("step-") && name.find_first_not_of("0123456789", 5) == std::string::npos;
+}
+
 std::string hash_of(std::span<const std::byte> bytes) {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(XXH3_64bits(bytes.data(), bytes.size())));
   return text;
+}
+
+// Of the index without its own "hash".
+std::string hash_of_index(const json& index) {
+  const std::string text = index.dump();
+  return hash_of(std::as_bytes(std::span(text)));
 }
 
 void sync_path(const fs::path& path) {
@@ -74,6 +85,9 @@ json parse_index(const fs::path& path) {
     json index = json::parse(in);
     require(index.at("version") == format_version, path.string(), ": version ", index.at("version").dump(), ", this program reads ",
             format_version);
+    const std::string hash = index.at("hash");
+    index.erase("hash");
+    require(hash_of_index(index) == hash, path.string(), " is damaged: its hash is ", hash_of_index(index), ", it says ", hash);
     require(index.at("pieces").is_array() && index.at("state").is_object(), path.string(), ": is no checkpoint's index");
     return index;
   } catch (const json::exception& error) {
@@ -117,10 +131,12 @@ std::map<std::string, std::vector<PieceRef>> pieces_by_tensor(const json& index,
 std::string save_checkpoint(const std::string& dir, int64_t step, const std::vector<CheckpointTensor>& tensors,
                             const json& state, Comm& world, Backend& backend) {
   const std::string name = cat("step-", zero_padded(step, 8));
-  const fs::path complete = fs::path(dir) / name, writing = fs::path(dir) / cat(".", name, ".writing");
+  const auto aside = [&](const char* what) { return fs::path(dir) / cat(".", name, what); };
+  const fs::path complete = fs::path(dir) / name, writing = aside(".writing"), replaced = aside(".replaced");
   together(world, [&] {
     if (world.rank() != 0) return;
     fs::remove_all(writing);
+    fs::remove_all(replaced);
     fs::create_directories(writing);
   });
   json pieces;
@@ -132,11 +148,13 @@ std::string save_checkpoint(const std::string& dir, int64_t step, const std::vec
                   {"pieces", json::array()}};
     for (const auto& text : all)
       for (auto& piece : json::parse(text)) index["pieces"].push_back(std::move(piece));
+    index["hash"] = hash_of_index(index);
     write_text(writing / "index.json", index.dump(1));
     sync_path(writing);
-    fs::remove_all(complete);
+    if (fs::exists(complete)) fs::rename(complete, replaced);  // whole, at any moment
     fs::rename(writing, complete);
     sync_path(dir);
+    fs::remove_all(replaced);
   });
   return complete.string();
 }
@@ -159,6 +177,7 @@ json load_checkpoint(const std::string& folder, const std::vector<CheckpointTens
         const std::string path = (fs::path(folder) / piece.file).string();
         const SafetensorsFile& file = files.try_emplace(piece.file, path).first->second;
         const auto bytes = file.bytes(piece.key);
+        require(file.info(piece.key).type == StoredType::F32, path, ": ", piece.key, " is not f32");
         require(file.info(piece.key).shape == piece.box.size, path, ": ", piece.key, " has shape ", show(file.info(piece.key).shape),
                 ", the index says ", show(piece.box.size));
         require(hash_of(bytes) == piece.hash, path, ": ", piece.key, " is damaged: its hash is ", hash_of(bytes),
@@ -182,7 +201,7 @@ std::optional<std::string> newest_checkpoint(const std::string& dir, Comm& world
     if (world.rank() != 0 || !fs::is_directory(dir)) return;
     for (const auto& entry : fs::directory_iterator(dir)) {
       const std::string name = entry.path().filename().string();
-      if (name.starts_with("step-") && fs::exists(entry.path() / "index.json") && name > fs::path(newest).filename().string())
+      if (is_step_name(name) && fs::exists(entry.path() / "index.json") && name > fs::path(newest).filename().string())
         newest = entry.path().string();
     }
   });

@@ -1,7 +1,7 @@
 // Sharded checkpoints: every rank writes the parts it speaks for, and an index says which box of which tensor each part is.
 // Loading intersects boxes, so a checkpoint of any mesh resumes on any other.
 //
-//   DIR/step-00000008/index.json              every piece: name, file, global shape, offset, size, hash; and the state
+//   DIR/step-00000008/index.json              every piece: name, file, global shape, offset, size, hash; the state; a hash of all this
 //   DIR/step-00000008/rank-0003.safetensors   the pieces of rank 3, named NAME@OFFSET
 //
 // A folder step-… is complete or absent: it is written as DIR/.step-….writing, synced, then renamed.
@@ -32,8 +32,8 @@ std::string save_checkpoint(const std::string& dir, int64_t step, const std::vec
                             const nlohmann::json& state, Comm& world, Backend& backend);
 
 // Fills the parts from a complete folder and returns its state. Collective over world. Throws SharedError for a missing or
-// unreadable index or file, a tensor that the checkpoint lacks or holds in another shape, a part that no piece covers, and a
-// piece whose hash is not that of the index (each names the file).
+// unreadable index or file, a tensor that the checkpoint lacks or holds in another shape, a part that no piece covers, and
+// a piece or an index whose hash is not the one written down (each names the file).
 nlohmann::json load_checkpoint(const std::string& folder, const std::vector<CheckpointTensor>& tensors, Comm& world,
                                Backend& backend);
 

@@ -15,7 +15,7 @@ void compare_with_serial(const StepResult& sharded, const TrainingOptions& optio
     const std::shared_ptr<void> over(nullptr, [&](void*) { life.finish(); });
     if (session.rank() != 0) return;
     Llama llama(session.backend(), options.config());
-    initialize(llama, options.seed);
+    start_weights(llama, options);
     AdamW optimizer(parameters_of(llama));
     CrossEntropy loss(session.backend(), data.train.ignore());
     Trainer trainer(llama, optimizer, loss, data.train, in_order(data.train.samples(), options.batch),

@@ -11,12 +11,26 @@ namespace course {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+namespace {
+
+// Whether the checkpoint `folder` lies in `dir`. Rank 0 looks.
+bool lies_in(const std::string& folder, const std::string& dir, Comm& world) {
+  bool lies = false;
+  together(world, [&] {
+    if (world.rank() == 0) lies = fs::equivalent(fs::canonical(folder).parent_path(), dir);
+  });
+  return world.max(lies ? 1 : 0) > 0;
+}
+
+}  // namespace
+
 TrainingCheckpoints::TrainingCheckpoints(const TrainingOptions& options, AdamW& optimizer, const DeviceMesh& mesh, Comm& world)
     : options_(&options), optimizer_(&optimizer), mesh_(mesh), world_(&world) {
   if (options.save.empty()) return;
-  if (options.resume.empty()) {
-    const auto other = newest_checkpoint(options.save, world);
-    require_shared(!other, "--save ", options.save, ": holds another run's checkpoints (", other.value_or(""),
+  if (const auto other = newest_checkpoint(options.save, world)) {
+    const bool goes_on =
+        !options.resume.empty() && lies_in(find_checkpoint(options.resume, world), options.save, world);
+    require_shared(goes_on, "--save ", options.save, ": holds another run's checkpoints (", *other,
                    "); go on with them by --resume, or save elsewhere");
   }
   together(world, [&] {

@@ -5,10 +5,10 @@
 namespace course {
 
 Ddp::Ddp(const Parameters& parameters, DeviceMesh dp, int64_t bucket_bytes) : dp_(std::move(dp)) {
-  int64_t bytes = bucket_bytes;  // full: the first parameter opens a bucket
+  int64_t bytes = 0;
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
     const int64_t size = numel((*p)->owned_box().size) * size_of(DType::F32);
-    if (bytes + size > bucket_bytes) {
+    if (buckets_.empty() || bytes + size > bucket_bytes) {
       buckets_.emplace_back();
       bytes = 0;
     }

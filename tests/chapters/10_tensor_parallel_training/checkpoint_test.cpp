@@ -89,10 +89,28 @@ TEST_CASE("the newest complete one is found, a half-written one is not") {
   const std::string ten = save_checkpoint(dir, 10, model.tensors(), nlohmann::json::object(), world(), backend());
   folder.change([&] {
     fs::create_directories(folder.path / ".step-00000020.writing");
+    fs::copy(ten, folder.path / ".step-00000021.writing");  // killed just before the rename
     fs::create_directories(folder.path / "step-00000030");  // without an index
+    fs::copy(ten, folder.path / "step-00000010.bak");       // somebody's copy: none of ours
+    fs::copy(ten, folder.path / "step-9");
+    std::ofstream(folder.path / "step-00000099") << "a file";
   });
   CHECK(find_checkpoint(dir, world()) == ten);
   CHECK(find_checkpoint(nine, world()) == nine);
+  CHECK_THROWS_WITH(find_checkpoint(dir + "/step-00000030", world()), Catch::Contains("holds no complete checkpoint"));
+  CHECK_NOTHROW(load_checkpoint(nine, model.tensors(), world(), backend()));  // the older one stays loadable
+}
+
+TEST_CASE("a step saved again takes the place of the old one, and leaves nothing beside it") {
+  SharedFolder folder;
+  Trained before(world(), 5), after(world(), 6), got(world(), 7);
+  const std::string dir = folder.path.string();
+  save_checkpoint(dir, 3, before.tensors(), {{"try", 1}}, world(), backend());
+  const std::string at = save_checkpoint(dir, 3, after.tensors(), {{"try", 2}}, world(), backend());
+  CHECK(load_checkpoint(at, got.tensors(), world(), backend()) == nlohmann::json{{"try", 2}});
+  const auto a = got.tensors(), b = after.tensors();
+  for (size_t i = 0; i < a.size(); ++i) CHECK(differs(*a[i].part, *b[i].part) == "");
+  CHECK(std::distance(fs::directory_iterator(dir), fs::directory_iterator()) == 1);
 }
 
 TEST_CASE("damage is found, the file is named, and every rank is told") {
@@ -110,17 +128,35 @@ TEST_CASE("damage is found, the file is named, and every rank is told") {
     Trained other(world(), 6);
     CHECK_THROWS_WITH(load_checkpoint(bad.string(), other.tensors(), world(), backend()), Catch::Contains(says));
   };
-  const char* shard = "rank-0000.safetensors";
-  refuse("cut", shard, [&](const fs::path& p) { fs::resize_file(p / shard, fs::file_size(p / shard) - 1); });
-  refuse("longer", shard, [&](const fs::path& p) { std::ofstream(p / shard, std::ios::app) << 'x'; });
-  refuse("gone", shard, [&](const fs::path& p) { fs::remove(p / shard); });
-  refuse("flipped", "is damaged", [&](const fs::path& p) {
-    std::fstream file(p / shard, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(-5, std::ios::end);
+  const auto flip = [](const fs::path& path, int64_t from_end) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-from_end, std::ios::end);
     const char byte = static_cast<char>(file.get() ^ 4);
-    file.seekp(-5, std::ios::end);
+    file.seekp(-from_end, std::ios::end);
     file.put(byte);
-  });
+  };
+  for (int rank = 0; rank < world().size(); ++rank) {  // each rank's file
+    const std::string shard = cat("rank-000", rank, ".safetensors");
+    const auto in = [&](const char* what) { return cat(what, " ", rank); };
+    refuse(in("cut"), shard, [&](const fs::path& p) { fs::resize_file(p / shard, fs::file_size(p / shard) - 1); });
+    refuse(in("longer"), shard, [&](const fs::path& p) { std::ofstream(p / shard, std::ios::app) << 'x'; });
+    refuse(in("gone"), shard, [&](const fs::path& p) { fs::remove(p / shard); });
+    refuse(in("flipped"), shard + ": ", [&](const fs::path& p) { flip(p / shard, 5); });
+  }
+  // A piece that says it lies elsewhere, another step, a number of another kind: the index has a hash of its own.
+  const auto edit = [&](const fs::path& p, const std::function<void(nlohmann::json&)>& how) {
+    nlohmann::json index = nlohmann::json::parse(std::ifstream(p / "index.json"));
+    how(index);
+    std::ofstream(p / "index.json") << index.dump();
+  };
+  const char* damaged = "index.json is damaged";
+  refuse("index moved", damaged, [&](const fs::path& p) { edit(p, [](auto& i) { i["pieces"][0]["offset"][0] = 1; }); });
+  refuse("index step", damaged, [&](const fs::path& p) { edit(p, [](auto& i) { i["step"] = 2; }); });
+  refuse("index less", damaged, [&](const fs::path& p) { edit(p, [](auto& i) { i["pieces"].erase(0); }); });
+  refuse("index without hash", "index.json", [&](const fs::path& p) { edit(p, [](auto& i) { i.erase("hash"); }); });
+  refuse("index of another version", "version 1", [&](const fs::path& p) { edit(p, [](auto& i) { i["version"] = 1; }); });
+  refuse("index cut", "index.json", [&](const fs::path& p) { fs::resize_file(p / "index.json", fs::file_size(p / "index.json") - 1); });
+  refuse("index empty", "index.json", [&](const fs::path& p) { fs::resize_file(p / "index.json", 0); });
   refuse("index gone", "index.json", [&](const fs::path& p) { fs::remove(p / "index.json"); });
   refuse("index garbage", "index.json", [&](const fs::path& p) { std::ofstream(p / "index.json") << "{\"version\":"; });
   CHECK_NOTHROW(load_checkpoint(good, model.tensors(), world(), backend()));

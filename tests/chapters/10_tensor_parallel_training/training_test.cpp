@@ -1,0 +1,181 @@
+// Twenty steps under every plan: PyTorch's, and those of chapter 09 on one rank. What lies on every rank stays alike on all.
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "chapters/09_llama/clip.hpp"
+#include "chapters/10_tensor_parallel_training/step_traffic.hpp"
+#include "tests/chapters/10_tensor_parallel_training/tensor_parallel.hpp"
+
+using namespace course;
+using namespace course::test;
+
+namespace {
+
+// Sample i of the file is sample 2i of a stream: the samples of a stream share a token with their neighbours, these
+// not.
+TokenData stream_of(const Golden& golden) {
+  const Shape shape = golden.shape("in.tokens");
+  const int64_t samples = shape[0] * shape[1], S = shape[2] - 1;
+  const auto tokens = golden.ids("in.tokens");
+  std::vector<int32_t> stream(2 * S * samples + 1);
+  for (int64_t i = 0; i < samples; ++i) std::copy_n(tokens.begin() + i * (S + 1), S + 1, stream.begin() + 2 * S * i);
+  return {S, std::move(stream)};
+}
+
+// The names of the parameters that are whole on every rank and differ somewhere in a bit.
+std::string unlike(TensorParallel& run) {
+  std::string names;
+  for (Parameter* p : run.optimizer->parameters()) {
+    if (!is_replicate(p->placement("tp"))) continue;
+    const auto values = backend().to_host(p->value());
+    const std::string mine(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    for (const std::string& theirs : world().all_gather_text(mine))
+      if (theirs != mine) names += p->name() + " ";
+  }
+  return names;
+}
+
+// Vocabulary 61, hidden 22, intermediate 41, 6 heads in 3 groups: 2 and 4 ranks share none of it evenly, and 7 tokens a
+// sequence none of 2, 3 and 4.
+LlamaConfig uneven_config() {
+  LlamaConfig c{61, 22, 41, 2, 6, 3};
+  c.head_dim = 4;
+  c.max_position_embeddings = 32;
+  return c;
+}
+
+void equal_to_serial(const LlamaConfig& config, uint64_t seed, int64_t B, int64_t S, const TrainerOptions& options) {
+  const TokenData data(S, random_ids("stream", 5 * B * S + 1, config.vocab_size));
+  for (const PlanKind plan : all_plans) {
+    INFO("plan " << name_of(plan));
+    Serial serial(config, seed, data, B, options);
+    TensorParallel run(world(), config, plan);
+    initialize(run.llama, seed);
+    run.train_on(data, in_order(data.samples(), B), options);
+    for (int64_t n = 1; n <= 20; ++n) {
+      INFO("step " << n);
+      const StepResult want = serial.trainer->step(), got = run.trainer->step();
+      CHECK(got.loss == Approx(want.loss).epsilon(1e-5));
+      CHECK(got.grad_norm == Approx(want.grad_norm).epsilon(1e-4));
+      CHECK(got.tokens == want.tokens);
+      CHECK(unlike(run) == "");
+    }
+    const Parameters wholes = serial.optimizer->parameters(), parts = run.optimizer->parameters();
+    int64_t replicated = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      INFO(parts[i]->name());
+      replicated += is_replicate(parts[i]->placement("tp"));
+      CHECK(differs(parts[i]->value(), part_of(wholes[i]->value(), parts[i]->box()), 5e-4) == "");
+    }
+    CHECK(replicated >= 2 * config.num_hidden_layers + 1);  // the norms, at least: unlike() looked at something
+  }
+}
+
+}  // namespace
+
+TEST_CASE("PyTorch's twenty steps under every plan", "[golden]") {
+  for (const auto& path : golden_files("train__"))
+    for (const PlanKind plan : all_plans) {
+      const Golden golden(path);
+      INFO(golden.name() << ", plan " << name_of(plan));
+      const int64_t steps = golden.shape("in.tokens")[0], B = golden.shape("in.tokens")[1];
+      const TokenData data = stream_of(golden);
+      TensorParallel run(world(), config_of(golden), plan);
+      for (Parameter* p : parameters_of(run.llama)) p->fill(golden.values("initial." + p->name()));
+      const Sampler next = [B](int64_t b) {
+        std::vector<int64_t> list;
+        for (int64_t i = 0; i < B; ++i) list.push_back(2 * (b * B + i));
+        return list;
+      };
+      run.train_on(data, next,
+                   {.schedule = {golden.number("lr"), golden.integer("warmup_steps"), golden.integer("total_steps")},
+                    .max_norm = golden.number("max_norm")},
+                   {golden.number("beta1"), golden.number("beta2"), golden.number("eps"), golden.number("weight_decay")},
+                   static_cast<int32_t>(golden.integer("pad_id")));
+      std::vector<float> losses, norms, rates;
+      for (int64_t n = 1; n <= steps; ++n) {
+        const StepResult result = run.trainer->step();
+        losses.push_back(static_cast<float>(result.loss));
+        norms.push_back(static_cast<float>(result.grad_norm));
+        rates.push_back(static_cast<float>(result.lr));
+      }
+      const double tolerance = golden_tolerance(golden, "tol_loss");
+      CHECK(differs(losses, golden.values("out.loss"), {steps}, tolerance) == "");
+      CHECK(differs(norms, golden.values("out.grad_norm"), {steps}, tolerance) == "");
+      CHECK(differs(rates, golden.values("out.lr"), {steps}, tolerance) == "");
+      for (Parameter* p : run.optimizer->parameters()) {
+        INFO("final " << p->name());
+        const Tensor whole = golden.tensor("final." + p->name());
+        CHECK(p->global() == whole.shape());
+        CHECK(differs(p->value(), part_of(whole, p->box()), golden_tolerance(golden)) == "");
+      }
+      CHECK(unlike(run) == "");
+    }
+}
+
+TEST_CASE("twenty steps are chapter 09's, on sizes that nobody shares evenly") {
+  equal_to_serial(uneven_config(), 5, 3, 7, {.schedule = {1e-3, 2, 20}});
+}
+
+TEST_CASE("the same with three micro-batches a step") {
+  equal_to_serial(uneven_config(), 6, 6, 5, {.schedule = {1e-3, 2, 20}, .accumulate = 3});
+}
+
+TEST_CASE("B01 end to end: norms are bit-equal on all ranks after each of 20 steps, losses those of one rank") {
+  LlamaConfig c{64, 32, 64, 2, 4, 2};
+  c.max_position_embeddings = 16;
+  equal_to_serial(c, 1234, 2, 16, {.schedule = {1e-3, 2, 20}});
+}
+
+TEST_CASE("B02 on tp: a parameter on all ranks counts once, and the clip is that of one rank") {
+  std::ifstream file("tests/cases/cases.json");
+  const auto B02 = nlohmann::json::parse(file).at("B02");
+  const auto a = B02.at("input").at("A_grad").get<std::vector<float>>(), b = B02.at("input").at("B_grad").get<std::vector<float>>();
+  const auto clipped = [&](const char* name) {
+    const auto values = B02.at("right").at(name).get<std::vector<float>>();
+    return backend().from_host(values, {std::ssize(values)});
+  };
+  const DeviceMesh mesh(world(), backend(), {{"tp", world().size()}});
+  for (const bool cut : {false, true}) {
+    INFO("A cut " << cut);
+    Parameter A(backend(), "A", {std::ssize(a)}, Init{}), B(backend(), "B", {std::ssize(b)}, Init{});
+    if (cut) A.place(mesh, Shard(0), Shard(0));
+    const auto set = [](Parameter& p, const std::vector<float>& whole) {
+      p.fill(whole);
+      backend().add(p.gradient(), part_of(backend().from_host(whole, p.global()), p.box()));
+    };
+    set(A, a), set(B, b);
+    const double norm = gradient_norm({&A, &B}, mesh, world());
+    CHECK(norm == Approx(B02.at("right").at("norm").get<double>()).epsilon(1e-12));
+    clip_gradients({&A, &B}, norm, B02.at("input").at("max_norm"));
+    CHECK(differs(A.gradient(), part_of(clipped("A_clipped"), A.box()), 1e-6) == "");
+    CHECK(differs(B.gradient(), clipped("B_clipped"), 1e-6) == "");
+  }
+}
+
+TEST_CASE("what a step sends is what the formula says, under every plan") {
+  constexpr int64_t B = 4, S = 8;  // sequences and vocabulary that divide or not: the formula's bytes are those of the whole
+  const int64_t p = world().size();
+  for (const LlamaConfig& config : {uneven_config(), LlamaConfig{64, 32, 64, 3, 4, 4}})
+    for (const PlanKind plan : all_plans)
+      for (const int64_t accumulate : {1, 2}) {
+        INFO("plan " << name_of(plan) << ", micro-batches " << accumulate << ", vocabulary " << config.vocab_size);
+        const TokenData data(S, random_ids("stream", B * S + 1, config.vocab_size));
+        Traffic traffic;
+        Recorder recorded(world(), traffic);
+        TensorParallel run(recorded, config, plan);
+        initialize(run.llama, 1);
+        run.train_on(data, in_order(data.samples(), B), {.schedule = {1e-3, 2, 20}, .accumulate = accumulate});
+        traffic.clear();
+        run.trainer->step();
+        auto formula =
+            tensor_parallel_traffic(config, plan, false, B / accumulate, S, p, accumulate, config.hidden_size);
+        std::ostringstream out;
+        CHECK_NOTHROW(show_traffic(out, traffic, formula));
+        CHECK(formula.empty() == (p == 1));
+        if (formula.empty()) continue;
+        ++formula.front().calls;
+        CHECK_THROWS_AS(show_traffic(out, traffic, formula), Error);
+      }
+}

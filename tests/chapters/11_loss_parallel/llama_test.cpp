@@ -1,0 +1,176 @@
+// The whole Llama with its loss on parts of the vocabulary: PyTorch's numbers, PyTorch's count of calls, and cases B05
+// and B16 of tests/cases.
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "chapters/04_sharded_linear/linear.hpp"
+#include "chapters/04_sharded_linear/parallel_style.hpp"
+#include "chapters/08_parallel_plan/layer_plan.hpp"
+#include "chapters/10_tensor_parallel_training/finish_gradients.hpp"
+#include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
+#include "chapters/11_loss_parallel/loss_parallel.hpp"
+#include "common/comm/recorder.hpp"
+#include "tests/chapters/09_llama/llamas.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/check_module.hpp"
+
+using namespace course;
+using namespace course::test;
+using nlohmann::json;
+
+namespace {
+
+json read_json(const std::string& path) {
+  std::ifstream in(path);
+  require(in.good(), "cannot read ", path);
+  return json::parse(in);
+}
+
+DeviceMesh tp_mesh(Comm& comm = world()) { return DeviceMesh(comm, backend(), {{"tp", comm.size()}}); }
+
+using Calls = std::map<std::string, int64_t>;  // by PyTorch's name of the collective
+
+Calls calls_of(const Traffic& traffic) {
+  return {{"all_gather", traffic.count(Op::AllGather)},
+          {"reduce_scatter", traffic.count(Op::ReduceScatter)},
+          {"all_reduce", traffic.count(Op::AllReduce)}};
+}
+
+struct Phases {
+  Calls forward, backward;  // the loss is in both
+};
+
+// One step of the model of comm_counts.json.
+Phases step_calls(PlanKind plan, int64_t layers) {
+  Traffic traffic;
+  Recorder recorded(world(), traffic);
+  const DeviceMesh tp = tp_mesh(recorded);
+  const LlamaConfig c{96, 64, 128, layers, 8, 4};
+  Llama llama(backend(), c);
+  parallelize_module(llama, tp, llama_plan(plan, c.attention(), true));
+  initialize(llama, 1);
+  LossParallel loss(backend(), -100);
+  loss.forward(llama.forward(backend().from_host(random_ids("ids", 32, 96), {2, 16})),
+               backend().from_host(random_ids("targets", 32, 96), {2, 16}));
+  Phases phases{calls_of(traffic), {}};
+  traffic.clear();
+  llama.backward(loss.backward(32));
+  phases.backward = calls_of(traffic);
+  return phases;
+}
+
+}  // namespace
+
+TEST_CASE("llama with loss parallelism: each rank's logits, the loss and every gradient's part", "[golden]") {
+  for (const auto& path : golden_files("llama__"))
+    for (const PlanKind plan : {PlanKind::Basic, PlanKind::Sequence, PlanKind::Article}) {
+      const Golden golden(path);
+      INFO(golden.name() << ", plan " << name_of(plan));
+      const double tolerance = golden_tolerance(golden);
+      const DeviceMesh tp = tp_mesh();
+      const LlamaConfig config = config_of(golden);
+      Llama llama(backend(), config);
+      parallelize_module(llama, tp, llama_plan(plan, config.attention(), true));
+      fill_from(llama, golden);
+      const auto pad = static_cast<int32_t>(golden.integer("pad_id"));
+      auto attend = golden.ids("in.ids");
+      for (int32_t& id : attend) id = id != pad;
+      const Tensor mask = backend().from_host(attend, golden.shape("in.ids"));
+      llama.context().attend = &mask;
+
+      DTensor logits = llama.forward(golden.tensor("in.ids"));
+      CHECK(logits.global() == golden.shape("out.logits"));
+      CHECK(differs(logits.local(), part_of(golden.tensor("out.logits"), tp, Shard(2)), tolerance) == "");
+      LossParallel loss(backend(), pad);
+      const Tensor targets = golden.tensor("in.targets");
+      const auto valid = static_cast<double>(loss.valid(targets));
+      CHECK(loss.forward(std::move(logits), targets) / valid ==
+            Approx(golden.values("out.loss")[0]).epsilon(tolerance));
+      llama.backward(loss.backward(valid));
+
+      const Parameters parameters = parameters_of(llama);
+      finish_gradients(parameters, tp);
+      double squares = 0;
+      for (Parameter* p : parameters) {
+        INFO("gradient of " << p->name());
+        const Tensor whole = golden.tensor("grad." + p->name());
+        squares += backend().squared_norm(whole);
+        CHECK(differs(p->gradient(), part_of(whole, p->box()), 2 * tolerance) == "");
+      }
+      CHECK(gradient_norm(parameters, tp, world()) == Approx(std::sqrt(squares)).epsilon(1e-5));
+    }
+}
+
+TEST_CASE("never more calls than PyTorch's loss_parallel: three all-reduces, none backward, one gather less",
+          "[golden]") {
+  const json counts = read_json(golden_dir() + "/comm_counts.json");
+  const std::map<std::string, PlanKind> names = {{"official_loss_parallel", PlanKind::Sequence},
+                                                 {"article_loss_parallel", PlanKind::Article}};
+  size_t compared = 0;
+  for (const auto& [name, plan] : names) {
+    const Phases one = step_calls(plan, 1), three = step_calls(plan, 3);
+    for (const auto& [op, n] : one.forward) {
+      INFO(name << ", " << op);
+      const int64_t forward = (three.forward.at(op) - n) / 2;
+      const int64_t backward = (three.backward.at(op) - one.backward.at(op)) / 2;
+      for (const auto& theirs : counts["per_layer"]) {
+        if (theirs["plan"] != name) continue;
+        ++compared;
+        CHECK(forward <= theirs["forward"].value(op, 0));
+        CHECK(backward <= theirs["backward"].value(op, 0));
+      }
+      for (const auto& theirs : counts["outside_layers"]) {
+        if (theirs["plan"] != name) continue;
+        ++compared;
+        CHECK(n - forward <= theirs["forward"].value(op, 0));
+        CHECK(one.backward.at(op) - backward <= theirs["backward"].value(op, 0));
+      }
+    }
+    CHECK(three.forward.at("all_reduce") == (world().size() > 1 ? 3 : 0));
+    CHECK(three.backward.at("all_reduce") == 0);
+  }
+  CHECK(compared >= 12);
+}
+
+TEST_CASE("B16: the head's input gradient is whole on every rank") {
+  const json B16 = read_json("tests/cases/cases.json").at("B16");
+  const auto rows = B16.at("input").at("W").get<std::vector<std::vector<float>>>();
+  const auto V = static_cast<int64_t>(rows.size()), E = static_cast<int64_t>(rows[0].size());
+  std::vector<float> W;
+  for (const auto& row : rows) W.insert(W.end(), row.begin(), row.end());
+
+  const DeviceMesh tp = tp_mesh();
+  Linear head(backend(), E, V, false);
+  ColwiseParallel().use_local_output(false).apply(head, tp);
+  parameters_of(head)[0]->fill(W);
+  LossParallel loss(backend(), -100);
+  loss.forward(head.forward(backend().zeros({1, E})),
+               backend().from_host(std::vector<int32_t>{B16.at("input").at("label").get<int32_t>()}, {1}));
+  DTensor gradient = loss.backward(1);
+  const Tensor dlogits = backend().from_host(B16.at("right").at("dlogits").get<std::vector<float>>(), {1, V});
+  CHECK(differs(gradient.local(), part_of(dlogits, tp, Shard(1)), 1e-6) == "");
+  const Tensor dx = head.backward(std::move(gradient)).take(backend());
+  CHECK(differs(dx, backend().from_host(B16.at("right").at("dX").get<std::vector<float>>(), {1, E}), 1e-6) == "");
+}
+
+TEST_CASE("B05: an ignored row has no gradient, and the others are not divided by it") {
+  const json B05 = read_json("tests/cases/cases.json").at("B05");
+  const auto flat = [](const json& rows) {
+    std::vector<float> all;
+    for (const auto& row : rows)
+      for (const auto& x : row) all.push_back(x.get<float>());
+    return backend().from_host(all, {int64_t(rows.size()), int64_t(rows[0].size())});
+  };
+  const Tensor logits = flat(B05.at("input").at("rows")), dlogits = flat(B05.at("right").at("a_dlogits"));
+  const DeviceMesh tp = tp_mesh();
+  const auto labels = B05.at("input").at("a").at("labels").get<std::vector<int32_t>>();
+  LossParallel loss(backend(), B05.at("input").at("a").at("ignore_index").get<int32_t>());
+  const Tensor targets = backend().from_host(labels, {2});
+  const double sum =
+      loss.forward(DTensor(part_of(logits, tp, Shard(1)), Layout{tp, {Shard(1)}, logits.shape()}), targets);
+  CHECK(sum == Approx(B05.at("right").at("a").get<double>()));
+  const DTensor gradient = loss.backward(static_cast<double>(loss.valid(targets)));
+  CHECK(differs(gradient.local(), part_of(dlogits, tp, Shard(1)), 1e-6) == "");
+}
