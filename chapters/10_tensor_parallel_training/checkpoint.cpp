@@ -60,7 +60,8 @@ void write_text(const fs::path& path, const std::string& text) {
 }
 
 // Writes this rank's pieces and returns what the index says of them.
-json write_pieces(const fs::path& folder, int rank, const std::vector<CheckpointTensor>& tensors, const Backend& backend) {
+json write_pieces(const fs::path& folder, int rank, const std::vector<CheckpointTensor>& tensors,
+                  const Backend& backend) {
   const std::string file = cat("rank-", zero_padded(rank, 4), ".safetensors");
   json pieces = json::array();
   std::vector<std::vector<float>> values;
@@ -70,8 +71,13 @@ json write_pieces(const fs::path& folder, int rank, const std::vector<Checkpoint
     values.push_back(backend.to_host(*tensor.part));
     const std::string key = cat(tensor.name, "@", show(tensor.box));
     stored.push_back({key, StoredType::F32, tensor.box.size, as_bytes_of(values.back())});
-    pieces.push_back({{"tensor", tensor.name}, {"file", file}, {"key", key}, {"global", tensor.global},
-                      {"offset", tensor.box.offset}, {"size", tensor.box.size}, {"dtype", name_of(tensor.part->dtype())},
+    pieces.push_back({{"tensor", tensor.name},
+                      {"file", file},
+                      {"key", key},
+                      {"global", tensor.global},
+                      {"offset", tensor.box.offset},
+                      {"size", tensor.box.size},
+                      {"dtype", name_of(tensor.part->dtype())},
                       {"hash", hash_of(stored.back().bytes)}});
   }
   write_safetensors(folder / file, stored);
@@ -83,12 +89,14 @@ json parse_index(const fs::path& path) {
   require(in, path.string(), ": cannot be read: ", std::strerror(errno));
   try {
     json index = json::parse(in);
-    require(index.at("version") == format_version, path.string(), ": version ", index.at("version").dump(), ", this program reads ",
-            format_version);
+    require(index.at("version") == format_version, path.string(), ": version ", index.at("version").dump(),
+            ", this program reads ", format_version);
     const std::string hash = index.at("hash");
     index.erase("hash");
-    require(hash_of_index(index) == hash, path.string(), " is damaged: its hash is ", hash_of_index(index), ", it says ", hash);
-    require(index.at("pieces").is_array() && index.at("state").is_object(), path.string(), ": is no checkpoint's index");
+    require(hash_of_index(index) == hash, path.string(), " is damaged: its hash is ", hash_of_index(index),
+            ", it says ", hash);
+    require(index.at("pieces").is_array() && index.at("state").is_object(), path.string(),
+            ": is no checkpoint's index");
     return index;
   } catch (const json::exception& error) {
     fail(cat(path.string(), ": is no checkpoint's index: ", error.what()));
@@ -113,11 +121,16 @@ std::map<std::string, std::vector<PieceRef>> pieces_by_tensor(const json& index,
   std::map<std::string, std::vector<PieceRef>> pieces;
   try {
     for (const auto& piece : index.at("pieces")) {
-      PieceRef ref{{piece.at("offset"), piece.at("size")}, piece.at("global"), piece.at("file"), piece.at("key"), piece.at("hash")};
+      PieceRef ref{{piece.at("offset"), piece.at("size")},
+                   piece.at("global"),
+                   piece.at("file"),
+                   piece.at("key"),
+                   piece.at("hash")};
       const size_t dims = ref.global.size();
       require(ref.box.offset.size() == dims && ref.box.size.size() == dims, folder, "/index.json: a piece of ",
               piece.at("tensor").dump(), " has offset, size and global shape of different lengths");
-      require(ref.file.find('/') == std::string::npos, folder, "/index.json: names a file outside its folder: ", ref.file);
+      require(ref.file.find('/') == std::string::npos, folder,
+              "/index.json: names a file outside its folder: ", ref.file);
       pieces[piece.at("tensor")].push_back(std::move(ref));
     }
   } catch (const json::exception& error) {
@@ -144,7 +157,10 @@ std::string save_checkpoint(const std::string& dir, int64_t step, const std::vec
   const auto all = world.all_gather_text(pieces.dump());
   together(world, [&] {
     if (world.rank() != 0) return;
-    json index = {{"version", format_version}, {"step", step}, {"ranks", world.size()}, {"state", state},
+    json index = {{"version", format_version},
+                  {"step", step},
+                  {"ranks", world.size()},
+                  {"state", state},
                   {"pieces", json::array()}};
     for (const auto& text : all)
       for (auto& piece : json::parse(text)) index["pieces"].push_back(std::move(piece));
@@ -159,7 +175,8 @@ std::string save_checkpoint(const std::string& dir, int64_t step, const std::vec
   return complete.string();
 }
 
-json load_checkpoint(const std::string& folder, const std::vector<CheckpointTensor>& tensors, Comm& world, Backend& backend) {
+json load_checkpoint(const std::string& folder, const std::vector<CheckpointTensor>& tensors, Comm& world,
+                     Backend& backend) {
   const json index = read_index(folder, world);
   together(world, [&] {
     const auto pieces = pieces_by_tensor(index, folder);
@@ -178,15 +195,15 @@ json load_checkpoint(const std::string& folder, const std::vector<CheckpointTens
         const SafetensorsFile& file = files.try_emplace(piece.file, path).first->second;
         const auto bytes = file.bytes(piece.key);
         require(file.info(piece.key).type == StoredType::F32, path, ": ", piece.key, " is not f32");
-        require(file.info(piece.key).shape == piece.box.size, path, ": ", piece.key, " has shape ", show(file.info(piece.key).shape),
-                ", the index says ", show(piece.box.size));
+        require(file.info(piece.key).shape == piece.box.size, path, ": ", piece.key, " has shape ",
+                show(file.info(piece.key).shape), ", the index says ", show(piece.box.size));
         require(hash_of(bytes) == piece.hash, path, ": ", piece.key, " is damaged: its hash is ", hash_of(bytes),
                 ", the index says ", piece.hash);
         copy_shared(piece.box, bytes.data(), tensor.box, part.data(), sizeof(float));
         covered += numel(both->size);
       }
-      require(covered == static_cast<int64_t>(part.size()), folder, ": holds ", covered, " of the ", part.size(), " elements ",
-              show(tensor.box), " of ", tensor.name);
+      require(covered == static_cast<int64_t>(part.size()), folder, ": holds ", covered, " of the ", part.size(),
+              " elements ", show(tensor.box), " of ", tensor.name);
       *tensor.part = backend.from_host(part, tensor.box.size);
     }
   });
@@ -219,7 +236,8 @@ std::string find_checkpoint(const std::string& path, Comm& world) {
   folder = world.broadcast_text(folder, 0);
   if (!folder.empty()) return folder;
   const auto newest = newest_checkpoint(path, world);
-  require_shared(newest, "--resume ", path, ": holds no complete checkpoint (a folder step-NNNNNNNN with an index.json)");
+  require_shared(newest, "--resume ", path,
+                 ": holds no complete checkpoint (a folder step-NNNNNNNN with an index.json)");
   return *newest;
 }
 

@@ -1,8 +1,8 @@
-// Sharded checkpoints: every rank writes the parts it speaks for, and an index says which box of which tensor each part is.
-// Loading intersects boxes, so a checkpoint of any mesh resumes on any other.
+// Sharded checkpoints: every rank writes the parts it speaks for, and an index says which box of which tensor each part
+// is. Loading intersects boxes, so a checkpoint of any mesh resumes on any other.
 //
-//   DIR/step-00000008/index.json              every piece: name, file, global shape, offset, size, hash; the state; a hash of all this
-//   DIR/step-00000008/rank-0003.safetensors   the pieces of rank 3, named NAME@OFFSET
+//   DIR/step-00000008/index.json              every piece: name, file, global shape, offset, size, hash; the state; a
+//   hash of all this DIR/step-00000008/rank-0003.safetensors   the pieces of rank 3, named NAME@OFFSET
 //
 // A folder step-… is complete or absent: it is written as DIR/.step-….writing, synced, then renamed.
 #pragma once
@@ -25,23 +25,23 @@ struct CheckpointTensor {
   bool speaks;
 };
 
-// Saves tensors and a state (steps, random state, ...: the same on every rank). Collective over world. Returns the folder.
-// Throws SharedError, with the words of the rank that failed, when the folder cannot be made or written; nothing that was
-// complete before is touched.
+// Saves tensors and a state (steps, random state, ...: the same on every rank). Collective over world. Returns the
+// folder. Throws SharedError, with the words of the rank that failed, when the folder cannot be made or written;
+// nothing that was complete before is touched.
 std::string save_checkpoint(const std::string& dir, int64_t step, const std::vector<CheckpointTensor>& tensors,
                             const nlohmann::json& state, Comm& world, Backend& backend);
 
-// Fills the parts from a complete folder and returns its state. Collective over world. Throws SharedError for a missing or
-// unreadable index or file, a tensor that the checkpoint lacks or holds in another shape, a part that no piece covers, and
-// a piece or an index whose hash is not the one written down (each names the file).
+// Fills the parts from a complete folder and returns its state. Collective over world. Throws SharedError for a missing
+// or unreadable index or file, a tensor that the checkpoint lacks or holds in another shape, a part that no piece
+// covers, and a piece or an index whose hash is not the one written down (each names the file).
 nlohmann::json load_checkpoint(const std::string& folder, const std::vector<CheckpointTensor>& tensors, Comm& world,
                                Backend& backend);
 
 // The state alone.
 nlohmann::json read_checkpoint_state(const std::string& folder, Comm& world);
 
-// What --resume means: the folder itself if it is a checkpoint, else DIR's newest complete one. Rank 0 looks, all get the
-// same answer. Throws SharedError when there is none.
+// What --resume means: the folder itself if it is a checkpoint, else DIR's newest complete one. Rank 0 looks, all get
+// the same answer. Throws SharedError when there is none.
 std::string find_checkpoint(const std::string& path, Comm& world);
 // The newest complete checkpoint in dir, if any; rank 0 looks.
 std::optional<std::string> newest_checkpoint(const std::string& dir, Comm& world);

@@ -4,7 +4,8 @@
 
 namespace course {
 
-void compare_with_serial(const StepResult& sharded, const TrainingOptions& options, const TrainingData& data, Session& session) {
+void compare_with_serial(const StepResult& sharded, const TrainingOptions& options, const TrainingData& data,
+                         Session& session) {
   if (options.config().parameters() > 20'000'000) {
     session.out() << "not compared with one rank: " << options.config().parameters() << " parameters" << std::endl;
     return;
@@ -23,8 +24,8 @@ void compare_with_serial(const StepResult& sharded, const TrainingOptions& optio
     const StepResult serial = trainer.step();
     const auto compare = [&](const char* what, double a, double b) {
       const double difference = std::abs(a - b) / std::abs(b);
-      session.out() << "step 1, " << what << ": " << a << " here, " << b << " on one rank, relative difference " << difference
-                    << "\n";
+      session.out() << "step 1, " << what << ": " << a << " here, " << b << " on one rank, relative difference "
+                    << difference << "\n";
       worst = std::max(worst, difference);
     };
     compare("loss", sharded.loss, serial.loss);

@@ -24,7 +24,8 @@ bool lies_in(const std::string& folder, const std::string& dir, Comm& world) {
 
 }  // namespace
 
-TrainingCheckpoints::TrainingCheckpoints(const TrainingOptions& options, AdamW& optimizer, const DeviceMesh& mesh, Comm& world)
+TrainingCheckpoints::TrainingCheckpoints(const TrainingOptions& options, AdamW& optimizer, const DeviceMesh& mesh,
+                                         Comm& world)
     : options_(&options), optimizer_(&optimizer), mesh_(mesh), world_(&world) {
   if (options.save.empty()) return;
   if (const auto other = newest_checkpoint(options.save, world)) {
@@ -77,8 +78,8 @@ void TrainingCheckpoints::resume() {
   const json saved = read_checkpoint_state(folder, *world_), now = state();
   for (const char* key : {"model", "batch", "seq", "samples"}) {
     require_shared(saved.contains(key), folder, ": is no checkpoint of a training: its state has no ", key);
-    require_shared(saved[key] == now[key], folder, ": was trained with ", key, " ", saved[key].dump(), ", this run has ",
-                   now[key].dump());
+    require_shared(saved[key] == now[key], folder, ": was trained with ", key, " ", saved[key].dump(),
+                   ", this run has ", now[key].dump());
   }
   load_checkpoint(folder, tensors(), *world_, mesh_.backend());
   optimizer_->resume_at(saved.at("step"));

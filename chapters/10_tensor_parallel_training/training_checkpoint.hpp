@@ -1,5 +1,5 @@
-// A training as a checkpoint: weights and both moments, the step (which is also the position in the data and the schedule), the
-// seeds, and the flags that must agree for a resumed run to go on where it was.
+// A training as a checkpoint: weights and both moments, the step (which is also the position in the data and the
+// schedule), the seeds, and the flags that must agree for a resumed run to go on where it was.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace course {
 
 class TrainingCheckpoints {
  public:
-  // Everything given outlives it. world: the ranks of the mesh. Throws SharedError when --save holds another run's checkpoints
-  // and --resume does not go on with them, or cannot be written.
+  // Everything given outlives it. world: the ranks of the mesh. Throws SharedError when --save holds another run's
+  // checkpoints and --resume does not go on with them, or cannot be written.
   TrainingCheckpoints(const TrainingOptions& options, AdamW& optimizer, const DeviceMesh& mesh, Comm& world);
 
-  // --resume: loads the weights, the moments and the step. Without --resume nothing happens. Throws SharedError when the
-  // checkpoint is of another model, batch, sequence length or sample kind.
+  // --resume: loads the weights, the moments and the step. Without --resume nothing happens. Throws SharedError when
+  // the checkpoint is of another model, batch, sequence length or sample kind.
   void resume();
   // Saves when --save-every says so, or at the last step. Call after each step.
   void after_step(int64_t step);

@@ -18,7 +18,8 @@ namespace {
 
 // A little Llama with moments that are not zero, cut over the ranks of a group.
 struct Trained {
-  Trained(Comm& group, uint64_t seed) : mesh(group, backend(), {{"tp", group.size()}}), llama(backend(), little_config()) {
+  Trained(Comm& group, uint64_t seed)
+      : mesh(group, backend(), {{"tp", group.size()}}), llama(backend(), little_config()) {
     parallelize_module(llama, mesh, llama_plan(PlanKind::Sequence, little_config().attention(), false));
     initialize(llama, seed);
     optimizer = std::make_unique<AdamW>(parameters_of(llama));
@@ -118,7 +119,8 @@ TEST_CASE("damage is found, the file is named, and every rank is told") {
   Trained model(world(), 5);
   const std::string dir = folder.path.string();
   const std::string good = save_checkpoint(dir, 1, model.tensors(), nlohmann::json::object(), world(), backend());
-  const auto refuse = [&](const std::string& name, const std::string& says, const std::function<void(const fs::path&)>& how) {
+  const auto refuse = [&](const std::string& name, const std::string& says,
+                          const std::function<void(const fs::path&)>& how) {
     INFO(name);
     const fs::path bad = folder.path / name;
     folder.change([&] {
@@ -154,8 +156,10 @@ TEST_CASE("damage is found, the file is named, and every rank is told") {
   refuse("index step", damaged, [&](const fs::path& p) { edit(p, [](auto& i) { i["step"] = 2; }); });
   refuse("index less", damaged, [&](const fs::path& p) { edit(p, [](auto& i) { i["pieces"].erase(0); }); });
   refuse("index without hash", "index.json", [&](const fs::path& p) { edit(p, [](auto& i) { i.erase("hash"); }); });
-  refuse("index of another version", "version 1", [&](const fs::path& p) { edit(p, [](auto& i) { i["version"] = 1; }); });
-  refuse("index cut", "index.json", [&](const fs::path& p) { fs::resize_file(p / "index.json", fs::file_size(p / "index.json") - 1); });
+  refuse("index of another version", "version 1",
+         [&](const fs::path& p) { edit(p, [](auto& i) { i["version"] = 1; }); });
+  refuse("index cut", "index.json",
+         [&](const fs::path& p) { fs::resize_file(p / "index.json", fs::file_size(p / "index.json") - 1); });
   refuse("index empty", "index.json", [&](const fs::path& p) { fs::resize_file(p / "index.json", 0); });
   refuse("index gone", "index.json", [&](const fs::path& p) { fs::remove(p / "index.json"); });
   refuse("index garbage", "index.json", [&](const fs::path& p) { std::ofstream(p / "index.json") << "{\"version\":"; });
@@ -165,10 +169,12 @@ TEST_CASE("damage is found, the file is named, and every rank is told") {
 TEST_CASE("another model's tensors are refused with both shapes") {
   SharedFolder folder;
   Trained model(world(), 5);
-  const std::string at = save_checkpoint(folder.path.string(), 1, model.tensors(), nlohmann::json::object(), world(), backend());
+  const std::string at =
+      save_checkpoint(folder.path.string(), 1, model.tensors(), nlohmann::json::object(), world(), backend());
   Tensor part = backend().empty({2, 2});
   const Box box = whole_box({2, 2});
   CHECK_THROWS_WITH(load_checkpoint(at, {{"lm_head.weight", {2, 2}, box, &part, true}}, world(), backend()),
                     Catch::Contains("[61,24]") && Catch::Contains("[2,2]"));
-  CHECK_THROWS_WITH(load_checkpoint(at, {{"no.such", {2, 2}, box, &part, true}}, world(), backend()), Catch::Contains("no.such"));
+  CHECK_THROWS_WITH(load_checkpoint(at, {{"no.such", {2, 2}, box, &part, true}}, world(), backend()),
+                    Catch::Contains("no.such"));
 }

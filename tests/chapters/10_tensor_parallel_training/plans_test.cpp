@@ -118,7 +118,8 @@ TEST_CASE("never more calls than PyTorch, and the norms' gradients in one", "[go
       for (const auto& [op, n] : one.forward) {
         INFO(name << ", outside the layers, " << op);
         CHECK(n - (three.forward.at(op) - n) / 2 <= theirs["forward"].value(op, 0));
-        CHECK(one.backward.at(op) - (three.backward.at(op) - one.backward.at(op)) / 2 <= theirs["backward"].value(op, 0));
+        CHECK(one.backward.at(op) - (three.backward.at(op) - one.backward.at(op)) / 2 <=
+              theirs["backward"].value(op, 0));
       }
     }
     if (plan == PlanKind::Basic) CHECK((three.backward.at("all_reduce") - one.backward.at("all_reduce")) / 2 == 2);

@@ -1,5 +1,5 @@
-// A training that stops and goes on: bit by bit the uninterrupted one on the same ranks, and its losses on any others. What
-// would go on with something else is refused.
+// A training that stops and goes on: bit by bit the uninterrupted one on the same ranks, and its losses on any others.
+// What would go on with something else is refused.
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -17,7 +17,8 @@ namespace {
 // A folder of rank 0, known to all, gone at the end.
 struct SharedFolder {
   std::string path;
-  SharedFolder() : path(world().broadcast_text((fs::temp_directory_path() / cat("course_10_", getpid())).string(), 0)) {}
+  SharedFolder()
+      : path(world().broadcast_text((fs::temp_directory_path() / cat("course_10_", getpid())).string(), 0)) {}
   ~SharedFolder() {
     if (world().rank() == 0) fs::remove_all(path);
   }
@@ -27,7 +28,8 @@ struct SharedFolder {
 std::vector<const Tensor*> tensors_of(TensorParallel& run) {
   std::vector<const Tensor*> all;
   for (size_t i = 0; i < run.optimizer->parameters().size(); ++i)
-    for (const Tensor* t : {&run.optimizer->parameters()[i]->owned(), &run.optimizer->mean(i), &run.optimizer->square(i)})
+    for (const Tensor* t :
+         {&run.optimizer->parameters()[i]->owned(), &run.optimizer->mean(i), &run.optimizer->square(i)})
       all.push_back(t);
   return all;
 }
@@ -72,8 +74,9 @@ TEST_CASE("B10: stopped after 5 steps and gone on with, ten steps are the uninte
     const auto make = [&](uint64_t seed) {
       auto run = std::make_unique<TensorParallel>(world(), little_config(), plan);
       initialize(run->llama, seed);
-      run->train_on(data, [&, in_order = in_order(data.samples(), B)](int64_t b) { return batches.push_back(b), in_order(b); },
-                    options);
+      run->train_on(
+          data, [&, in_order = in_order(data.samples(), B)](int64_t b) { return batches.push_back(b), in_order(b); },
+          options);
       return run;
     };
     const auto A = make(42), first = make(42);
@@ -198,5 +201,6 @@ TEST_CASE("another model, batch, length or kind of samples is refused, and so is
   CHECK_THROWS_WITH(checkpoints(options("tiny", folder.path, elsewhere)), another_run);
   CHECK_NOTHROW(checkpoints(options("tiny", folder.path, folder.path)));
   CHECK_NOTHROW(checkpoints(options("tiny", folder.path, folder.path + "/step-00000001/")));
-  CHECK_THROWS_WITH(checkpoints(options("tiny", "", folder.path + "/none")).resume(), Catch::Contains("no such folder"));
+  CHECK_THROWS_WITH(checkpoints(options("tiny", "", folder.path + "/none")).resume(),
+                    Catch::Contains("no such folder"));
 }

@@ -1,4 +1,5 @@
-// What the tests of chapter 10 share: the chapter's training, put together as its main.cpp does, without files and flags.
+// What the tests of chapter 10 share: the chapter's training, put together as its main.cpp does, without files and
+// flags.
 #pragma once
 
 #include "chapters/08_parallel_plan/layer_plan.hpp"
@@ -27,7 +28,8 @@ struct TensorParallel {
     GradientSteps gradients;
     gradients.finish = [this](const Parameters& p) { finish_gradients(p, mesh); };
     gradients.norm = [this](const Parameters& p) { return gradient_norm(p, mesh, *comm_); };
-    trainer = std::make_unique<Trainer>(llama, *optimizer, *loss_, data, std::move(next), options, DataShare{}, gradients);
+    trainer =
+        std::make_unique<Trainer>(llama, *optimizer, *loss_, data, std::move(next), options, DataShare{}, gradients);
   }
 
   DeviceMesh mesh;

@@ -1,4 +1,5 @@
-// Twenty steps under every plan: PyTorch's, and those of chapter 09 on one rank. What lies on every rank stays alike on all.
+// Twenty steps under every plan: PyTorch's, and those of chapter 09 on one rank. What lies on every rank stays alike on
+// all.
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -36,8 +37,8 @@ std::string unlike(TensorParallel& run) {
   return names;
 }
 
-// Vocabulary 61, hidden 22, intermediate 41, 6 heads in 3 groups: 2 and 4 ranks share none of it evenly, and 7 tokens a
-// sequence none of 2, 3 and 4.
+// What is cut is vocabulary 61, intermediate 41 and 6 heads in 3 groups: 2 and 4 ranks share none of it evenly, 3 ranks
+// the heads alone.
 LlamaConfig uneven_config() {
   LlamaConfig c{61, 22, 41, 2, 6, 3};
   c.head_dim = 4;
@@ -88,11 +89,12 @@ TEST_CASE("PyTorch's twenty steps under every plan", "[golden]") {
         for (int64_t i = 0; i < B; ++i) list.push_back(2 * (b * B + i));
         return list;
       };
-      run.train_on(data, next,
-                   {.schedule = {golden.number("lr"), golden.integer("warmup_steps"), golden.integer("total_steps")},
-                    .max_norm = golden.number("max_norm")},
-                   {golden.number("beta1"), golden.number("beta2"), golden.number("eps"), golden.number("weight_decay")},
-                   static_cast<int32_t>(golden.integer("pad_id")));
+      run.train_on(
+          data, next,
+          {.schedule = {golden.number("lr"), golden.integer("warmup_steps"), golden.integer("total_steps")},
+           .max_norm = golden.number("max_norm")},
+          {golden.number("beta1"), golden.number("beta2"), golden.number("eps"), golden.number("weight_decay")},
+          static_cast<int32_t>(golden.integer("pad_id")));
       std::vector<float> losses, norms, rates;
       for (int64_t n = 1; n <= steps; ++n) {
         const StepResult result = run.trainer->step();
@@ -131,7 +133,8 @@ TEST_CASE("B01 end to end: norms are bit-equal on all ranks after each of 20 ste
 TEST_CASE("B02 on tp: a parameter on all ranks counts once, and the clip is that of one rank") {
   std::ifstream file("tests/cases/cases.json");
   const auto B02 = nlohmann::json::parse(file).at("B02");
-  const auto a = B02.at("input").at("A_grad").get<std::vector<float>>(), b = B02.at("input").at("B_grad").get<std::vector<float>>();
+  const auto a = B02.at("input").at("A_grad").get<std::vector<float>>(),
+             b = B02.at("input").at("B_grad").get<std::vector<float>>();
   const auto clipped = [&](const char* name) {
     const auto values = B02.at("right").at(name).get<std::vector<float>>();
     return backend().from_host(values, {std::ssize(values)});
@@ -155,7 +158,7 @@ TEST_CASE("B02 on tp: a parameter on all ranks counts once, and the clip is that
 }
 
 TEST_CASE("what a step sends is what the formula says, under every plan") {
-  constexpr int64_t B = 4, S = 8;  // sequences and vocabulary that divide or not: the formula's bytes are those of the whole
+  constexpr int64_t B = 4, S = 8;  // the bytes are those of the whole, whether the vocabulary divides or not
   const int64_t p = world().size();
   for (const LlamaConfig& config : {uneven_config(), LlamaConfig{64, 32, 64, 3, 4, 4}})
     for (const PlanKind plan : all_plans)
