@@ -1,5 +1,5 @@
-// A group of ranks and what it can do together. The public functions check and describe; the private ones, which MPI, NCCL
-// or a decorator provides, move the bytes.
+// A group of ranks and what it can do together. The public functions check and describe a Call; start(), which MPI, NCCL or a
+// decorator provides, carries it out.
 //
 //   comm.all_reduce(dx).wait();
 //
@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <utility>
@@ -55,6 +56,22 @@ class Work {
 };
 
 using Counts = std::vector<int64_t>;  // one number of elements a rank
+using Site = std::source_location;    // the line that called
+
+// One call of this rank, checked: what a decorator looks at and passes on, and a transport carries out.
+struct Call {
+  Op op;
+  Elements in;   // what this rank brings
+  Elements out;  // what it gets: its own memory for all-gather, reduce-scatter and all-to-all, else the same as `in`
+  Site at;
+  Reduce reduce = Reduce::Sum;
+  int peer = -1;               // the root, the receiver or the sender
+  Counts counts = {};          // of `whole`, by rank; all-to-all: what I send to each
+  Counts receive_counts = {};  // all-to-all: what I get from each
+
+  // The larger side: all-gather's result, else what is brought.
+  const Elements& whole() const { return op == Op::AllGather ? out : in; }
+};
 
 class Comm {
  public:
@@ -64,49 +81,44 @@ class Comm {
   virtual const std::string& name() const = 0;  // "world", or the mesh axis: "dp", "tp"
 
   // Root's elements to all. A ring sends the n bytes once on every rank but the last: (P-1)/P·n a rank on average.
-  [[nodiscard]] Work broadcast(Tensor& x, int root);
+  [[nodiscard]] Work broadcast(Tensor& x, int root, Site at = Site::current());
   // x becomes the sum (or maximum) over ranks, in place. 2(P-1)/P·n bytes.
-  [[nodiscard]] Work all_reduce(Tensor& x, Reduce op = Reduce::Sum);
+  [[nodiscard]] Work all_reduce(Tensor& x, Reduce op = Reduce::Sum, Site at = Site::current());
   // Joins shards in rank order. counts[r] elements come from rank r, Σ counts = whole.numel(). (P-1)/P·n bytes of `whole`.
-  [[nodiscard]] Work all_gather(const Tensor& shard, Tensor& whole, const Counts& counts);
+  [[nodiscard]] Work all_gather(const Tensor& shard, Tensor& whole, const Counts& counts, Site at = Site::current());
   // The inverse: sums `whole` over ranks, rank r keeps its counts[r] elements. (P-1)/P·n bytes of `whole`.
-  [[nodiscard]] Work reduce_scatter(const Tensor& whole, Tensor& shard, const Counts& counts);
+  [[nodiscard]] Work reduce_scatter(const Tensor& whole, Tensor& shard, const Counts& counts, Site at = Site::current());
   // Rank r gets send_counts[r] of my elements, in rank order, and I get receive_counts[r] of its. All but my own are sent.
-  [[nodiscard]] Work all_to_all(const Tensor& send, const Counts& send_counts, Tensor& receive, const Counts& receive_counts);
-  [[nodiscard]] Work send(const Tensor& x, int to);
-  [[nodiscard]] Work recv(Tensor& x, int from);
-  [[nodiscard]] Work barrier();
+  [[nodiscard]] Work all_to_all(const Tensor& send, const Counts& send_counts, Tensor& receive, const Counts& receive_counts,
+                                Site at = Site::current());
+  [[nodiscard]] Work send(const Tensor& x, int to, Site at = Site::current());
+  [[nodiscard]] Work recv(Tensor& x, int from, Site at = Site::current());
+  [[nodiscard]] Work barrier(Site at = Site::current());
 
   // The same for values of the host: losses, norms, counts, texts.
   template <typename T>
-  [[nodiscard]] Work all_reduce(std::span<T> x, Reduce op = Reduce::Sum) {
-    return start_all_reduce(host(x), op);
+  [[nodiscard]] Work all_reduce(std::span<T> x, Reduce op = Reduce::Sum, Site at = Site::current()) {
+    return all_reduce(host(x), op, at);
   }
   template <typename T>
-  [[nodiscard]] Work broadcast(std::span<T> x, int root) {
-    return start_broadcast(host(x), root);
+  [[nodiscard]] Work broadcast(std::span<T> x, int root, Site at = Site::current()) {
+    return broadcast(host(x), root, at);
   }
   template <typename T>
-  [[nodiscard]] Work all_gather(std::span<const T> shard, std::span<T> whole, const Counts& counts) {
-    return checked_all_gather(host(shard), host(whole), counts);
+  [[nodiscard]] Work all_gather(std::span<const T> shard, std::span<T> whole, const Counts& counts, Site at = Site::current()) {
+    return all_gather(host(shard), host(whole), counts, at);
   }
-  double sum(double x);  // over the ranks, waited for
-  double max(double x);
-  std::string broadcast_text(std::string text, int root);       // root's text, of any length
-  std::vector<std::string> all_gather_text(const std::string& text);  // every rank's, in rank order
+  double sum(double x, Site at = Site::current());  // over the ranks, waited for
+  double max(double x, Site at = Site::current());
+  std::string broadcast_text(std::string text, int root, Site at = Site::current());  // root's text, of any length
+  std::vector<std::string> all_gather_text(const std::string& text, Site at = Site::current());  // every rank's, in rank order
 
   // Ranks of one color form a group, ordered by key, then rank. Collective.
   virtual std::unique_ptr<Comm> split(int color, int key, const std::string& name) = 0;
 
-  // What a decorator calls on the Comm it wraps, and a transport implements. Arguments are as checked above.
-  virtual Work start_broadcast(Elements x, int root) = 0;
-  virtual Work start_all_reduce(Elements x, Reduce op) = 0;
-  virtual Work start_all_gather(Elements shard, Elements whole, const Counts& counts) = 0;
-  virtual Work start_reduce_scatter(Elements whole, Elements shard, const Counts& counts) = 0;
-  virtual Work start_all_to_all(Elements send, const Counts& send_counts, Elements receive, const Counts& receive_counts) = 0;
-  virtual Work start_send(Elements x, int to) = 0;
-  virtual Work start_recv(Elements x, int from) = 0;
-  virtual Work start_barrier() = 0;
+  // Starts a call that the functions above have checked: a decorator hands it to the Comm that it wraps, a transport
+  // moves the bytes. The call's memory must live until the Work is complete; the Call itself need not.
+  virtual Work start(const Call& call) = 0;
 
  private:
   template <typename T>
@@ -114,8 +126,10 @@ class Comm {
     using Value = std::remove_const_t<T>;
     return {const_cast<Value*>(x.data()), static_cast<int64_t>(x.size()), dtype_of<Value>(), Device::Cpu};
   }
-  void check_counts(const char* what, const Counts& counts, int64_t whole, int64_t shard) const;
-  Work checked_all_gather(Elements shard, Elements whole, const Counts& counts);
+  void check_counts(Op op, const Counts& counts, int64_t whole, int64_t shard) const;
+  Work broadcast(Elements x, int root, Site at);
+  Work all_reduce(Elements x, Reduce op, Site at);
+  Work all_gather(Elements shard, Elements whole, const Counts& counts, Site at);
 };
 
 }  // namespace course

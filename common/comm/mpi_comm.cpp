@@ -34,8 +34,8 @@ MPI_Datatype mpi_type(DType type) {
 // Types that only travel need no arithmetic.
 MPI_Datatype moved_type(DType type) { return type == DType::BF16 ? MPI_UINT16_T : mpi_type(type); }
 
-int to_int(int64_t n, const char* what) {
-  require(n >= 0 && n <= std::numeric_limits<int>::max(), what, ": ", n,
+int to_int(int64_t n, Op op) {
+  require(n >= 0 && n <= std::numeric_limits<int>::max(), name_of(op), ": ", n,
           " elements in one MPI call; its counts end at 2^31-1, send smaller pieces");
   return static_cast<int>(n);
 }
@@ -43,11 +43,11 @@ int to_int(int64_t n, const char* what) {
 // MPI's int counts and displacements of an uneven collective.
 struct Parts {
   std::vector<int> counts, begins;
-  Parts(const Counts& from, const char* what) {
+  Parts(const Counts& from, Op op) {
     int64_t at = 0;
     for (int64_t n : from) {
-      counts.push_back(to_int(n, what));
-      begins.push_back(to_int(at, what));
+      counts.push_back(to_int(n, op));
+      begins.push_back(to_int(at, op));
       at += n;
     }
   }
@@ -76,68 +76,49 @@ class MpiComm : public Comm {
     return std::make_unique<MpiComm>(part, name, timeout_);
   }
 
-  Work start_broadcast(Elements x, int root) override {
-    if (size_ == 1) return {};
+  Work start(const Call& call) override {
+    if (size_ == 1) return copied(call.in, call.out);
+    const Elements &in = call.in, &out = call.out;
     MPI_Request r;
-    check(MPI_Ibcast(x.data, to_int(x.count, "broadcast"), moved_type(x.type), root, comm_, &r), "MPI_Ibcast");
-    return pending(r, Op::Broadcast);
-  }
-
-  Work start_all_reduce(Elements x, Reduce op) override {
-    if (size_ == 1) return {};
-    MPI_Request r;
-    check(MPI_Iallreduce(MPI_IN_PLACE, x.data, to_int(x.count, "all-reduce"), mpi_type(x.type),
-                         op == Reduce::Sum ? MPI_SUM : MPI_MAX, comm_, &r),
-          "MPI_Iallreduce");
-    return pending(r, Op::AllReduce);
-  }
-
-  Work start_all_gather(Elements shard, Elements whole, const Counts& counts) override {
-    if (size_ == 1) return copied(shard, whole);
-    auto parts = std::make_shared<Parts>(counts, "all-gather");
-    MPI_Request r;
-    check(MPI_Iallgatherv(shard.data, parts->counts[rank_], moved_type(shard.type), whole.data, parts->counts.data(),
-                          parts->begins.data(), moved_type(whole.type), comm_, &r),
-          "MPI_Iallgatherv");
-    return pending(r, Op::AllGather, parts);
-  }
-
-  Work start_reduce_scatter(Elements whole, Elements shard, const Counts& counts) override {
-    if (size_ == 1) return copied(whole, shard);
-    auto parts = std::make_shared<Parts>(counts, "reduce-scatter");
-    MPI_Request r;
-    check(MPI_Ireduce_scatter(whole.data, shard.data, parts->counts.data(), mpi_type(whole.type), MPI_SUM, comm_, &r),
-          "MPI_Ireduce_scatter");
-    return pending(r, Op::ReduceScatter, parts);
-  }
-
-  Work start_all_to_all(Elements send, const Counts& send_counts, Elements receive, const Counts& receive_counts) override {
-    if (size_ == 1) return copied(send, receive);
-    auto out = std::make_shared<std::pair<Parts, Parts>>(Parts(send_counts, "all-to-all"), Parts(receive_counts, "all-to-all"));
-    MPI_Request r;
-    check(MPI_Ialltoallv(send.data, out->first.counts.data(), out->first.begins.data(), moved_type(send.type), receive.data,
-                         out->second.counts.data(), out->second.begins.data(), moved_type(receive.type), comm_, &r),
-          "MPI_Ialltoallv");
-    return pending(r, Op::AllToAll, out);
-  }
-
-  Work start_send(Elements x, int to) override {
-    MPI_Request r;
-    check(MPI_Isend(x.data, to_int(x.count, "send"), moved_type(x.type), to, 0, comm_, &r), "MPI_Isend");
-    return pending(r, Op::Send);
-  }
-
-  Work start_recv(Elements x, int from) override {
-    MPI_Request r;
-    check(MPI_Irecv(x.data, to_int(x.count, "recv"), moved_type(x.type), from, 0, comm_, &r), "MPI_Irecv");
-    return pending(r, Op::Recv);
-  }
-
-  Work start_barrier() override {
-    if (size_ == 1) return {};
-    MPI_Request r;
-    check(MPI_Ibarrier(comm_, &r), "MPI_Ibarrier");
-    return pending(r, Op::Barrier);
+    switch (call.op) {
+      case Op::Broadcast:
+        check(MPI_Ibcast(in.data, to_int(in.count, call.op), moved_type(in.type), call.peer, comm_, &r), "MPI_Ibcast");
+        return pending(r, call.op);
+      case Op::AllReduce:
+        check(MPI_Iallreduce(MPI_IN_PLACE, in.data, to_int(in.count, call.op), mpi_type(in.type),
+                             call.reduce == Reduce::Sum ? MPI_SUM : MPI_MAX, comm_, &r),
+              "MPI_Iallreduce");
+        return pending(r, call.op);
+      case Op::AllGather: {
+        const auto parts = std::make_shared<Parts>(call.counts, call.op);
+        check(MPI_Iallgatherv(in.data, parts->counts[rank_], moved_type(in.type), out.data, parts->counts.data(),
+                              parts->begins.data(), moved_type(out.type), comm_, &r),
+              "MPI_Iallgatherv");
+        return pending(r, call.op, parts);
+      }
+      case Op::ReduceScatter: {
+        const auto parts = std::make_shared<Parts>(call.counts, call.op);
+        check(MPI_Ireduce_scatter(in.data, out.data, parts->counts.data(), mpi_type(in.type), MPI_SUM, comm_, &r),
+              "MPI_Ireduce_scatter");
+        return pending(r, call.op, parts);
+      }
+      case Op::AllToAll: {
+        const auto both = std::make_shared<std::pair<Parts, Parts>>(Parts(call.counts, call.op), Parts(call.receive_counts, call.op));
+        const auto& [to, from] = *both;
+        check(MPI_Ialltoallv(in.data, to.counts.data(), to.begins.data(), moved_type(in.type), out.data, from.counts.data(),
+                             from.begins.data(), moved_type(out.type), comm_, &r),
+              "MPI_Ialltoallv");
+        return pending(r, call.op, both);
+      }
+      case Op::Send:
+        check(MPI_Isend(in.data, to_int(in.count, call.op), moved_type(in.type), call.peer, 0, comm_, &r), "MPI_Isend");
+        return pending(r, call.op);
+      case Op::Recv:
+        check(MPI_Irecv(out.data, to_int(out.count, call.op), moved_type(out.type), call.peer, 0, comm_, &r), "MPI_Irecv");
+        return pending(r, call.op);
+      case Op::Barrier: check(MPI_Ibarrier(comm_, &r), "MPI_Ibarrier"); return pending(r, call.op);
+    }
+    fail("no such collective");
   }
 
  private:

@@ -33,6 +33,15 @@ double ring_bytes(Op op, double n, int ranks) {
   }
 }
 
+double sent_bytes(const Call& call, int rank, int ranks) {
+  switch (call.op) {
+    case Op::AllToAll: return bytes_of(call.in) - static_cast<double>(call.counts[rank] * size_of(call.in.type));
+    case Op::Recv:
+    case Op::Barrier: return 0;
+    default: return ring_bytes(call.op, bytes_of(call.whole()), ranks);
+  }
+}
+
 Sent Traffic::of(Op op, const std::string& axis) const {
   Sent sum;
   for (const auto& [key, sent] : sent_)
@@ -57,56 +66,17 @@ Traffic Traffic::since(const Traffic& before) const {
   return rest;
 }
 
-Work Recorder::record(Op op, Elements whole, double bytes, const std::function<Work()>& start) {
-  const bool tensor = is_tensor_type(whole.type);
-  const std::string axis = tensor ? name() : "host";
+Work Recorder::start(const Call& call) {
   const double begin = seconds_now();
-  auto inner = std::make_shared<Work>(start());
+  auto inner = std::make_shared<Work>(inner_->start(call));
   if (size() == 1) return {};
-  traffic_->add(op, axis, {1, bytes, 0});
-  return Work([this, op, axis, inner, begin] {
+  const std::string axis = is_tensor_type(call.whole().type) ? name() : "host";
+  traffic_->add(call.op, axis, {1, sent_bytes(call, rank(), size()), 0});
+  return Work([this, op = call.op, axis, inner, begin] {
     const bool done = inner->test();
     if (done) traffic_->add(op, axis, {0, 0, seconds_now() - begin});
     return done;
   });
-}
-
-Work Recorder::start_broadcast(Elements x, int root) {
-  return record(Op::Broadcast, x, ring_bytes(Op::Broadcast, bytes_of(x), size()),
-                [&] { return inner_->start_broadcast(x, root); });
-}
-
-Work Recorder::start_all_reduce(Elements x, Reduce op) {
-  return record(Op::AllReduce, x, ring_bytes(Op::AllReduce, bytes_of(x), size()),
-                [&] { return inner_->start_all_reduce(x, op); });
-}
-
-Work Recorder::start_all_gather(Elements shard, Elements whole, const Counts& counts) {
-  return record(Op::AllGather, whole, ring_bytes(Op::AllGather, bytes_of(whole), size()),
-                [&] { return inner_->start_all_gather(shard, whole, counts); });
-}
-
-Work Recorder::start_reduce_scatter(Elements whole, Elements shard, const Counts& counts) {
-  return record(Op::ReduceScatter, whole, ring_bytes(Op::ReduceScatter, bytes_of(whole), size()),
-                [&] { return inner_->start_reduce_scatter(whole, shard, counts); });
-}
-
-Work Recorder::start_all_to_all(Elements send, const Counts& send_counts, Elements receive, const Counts& receive_counts) {
-  const double own = static_cast<double>(send_counts[rank()] * size_of(send.type));
-  return record(Op::AllToAll, send, bytes_of(send) - own,
-                [&] { return inner_->start_all_to_all(send, send_counts, receive, receive_counts); });
-}
-
-Work Recorder::start_send(Elements x, int to) {
-  return record(Op::Send, x, bytes_of(x), [&] { return inner_->start_send(x, to); });
-}
-
-Work Recorder::start_recv(Elements x, int from) {
-  return record(Op::Recv, x, 0, [&] { return inner_->start_recv(x, from); });
-}
-
-Work Recorder::start_barrier() {
-  return record(Op::Barrier, {nullptr, 0, DType::U8, Device::Cpu}, 0, [&] { return inner_->start_barrier(); });
 }
 
 }  // namespace course

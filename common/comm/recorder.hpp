@@ -27,6 +27,8 @@ struct Sent {
 
 // The bytes one rank sends on a ring of `ranks` for a collective whose whole is n bytes.
 double ring_bytes(Op op, double n, int ranks);
+// What one rank sends for this call of its own.
+double sent_bytes(const Call& call, int rank, int ranks);
 
 class Traffic {
  public:
@@ -60,18 +62,9 @@ class Recorder : public Comm {
     return std::make_unique<Recorder>(inner_->split(color, key, name), *traffic_);
   }
 
-  Work start_broadcast(Elements x, int root) override;
-  Work start_all_reduce(Elements x, Reduce op) override;
-  Work start_all_gather(Elements shard, Elements whole, const Counts& counts) override;
-  Work start_reduce_scatter(Elements whole, Elements shard, const Counts& counts) override;
-  Work start_all_to_all(Elements send, const Counts& send_counts, Elements receive, const Counts& receive_counts) override;
-  Work start_send(Elements x, int to) override;
-  Work start_recv(Elements x, int from) override;
-  Work start_barrier() override;
+  Work start(const Call& call) override;
 
  private:
-  Work record(Op op, Elements whole, double bytes, const std::function<Work()>& start);
-
   std::unique_ptr<Comm> owned_;
   Comm* inner_;
   Traffic* traffic_;
