@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "chapters/09_llama/recompute.hpp"
 #include "chapters/09_llama/training_loop.hpp"
 
 using namespace course;
@@ -56,6 +57,7 @@ int main(int argc, char** argv) {
     if (!options.save.empty()) make_folder(options.save);
     const TrainingData data = load_data(options, session);
     Llama llama(session.backend(), options.config());
+    recompute(llama, options.recompute);
     start_weights(llama, options);
 
     AdamW optimizer(parameters_of(llama));

@@ -16,6 +16,12 @@ using nlohmann::json;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+json by_class(const BytesByClass& bytes) {
+  json all;
+  for (const MemoryClass c : all_memory_classes) all[name_of(c)] = bytes[c];
+  return all;
+}
+
 // The held-out loss looks at so many batches at the most: enough to compare, short beside the training.
 constexpr int64_t validation_batches = 16;
 
@@ -47,6 +53,7 @@ json describe(const TrainingOptions& o, int64_t ranks) {
           {"lr", o.lr},
           {"seed", o.seed},
           {"accumulate", o.accumulate},
+          {"recompute", o.recompute},
           {"samples", o.samples},
           {"dtype", o.dtype}};
 }
@@ -74,9 +81,11 @@ void TrainingLoop::run(Metrics& metrics) {
     const StepResult r = trainer.step();
     const double took = now() - begin;
     const Traffic sent = traffic.since(before);
+    const MemoryUse memory = session.backend().memory_use();
     if (!first) {
       first = r;
       first_traffic = sent;
+      first_memory = memory;
     }
     seconds += took;
     tokens += r.tokens;
@@ -89,7 +98,8 @@ void TrainingLoop::run(Metrics& metrics) {
                            {"step_ms", took * 1e3},
                            {"tokens_per_s", rate},
                            {"sent_bytes", sent.total().bytes},
-                           {"peak_bytes", session.backend().memory_use().peak}});
+                           {"peak_bytes", memory.peak},
+                           {"peak_by_class", by_class(memory.at_peak)}});
     progress.step(r.step, r.loss, rate);
     after_step(r.step);
   }

@@ -7,6 +7,7 @@ void sum_packed_gradients(const Parameters& parameters, const DeviceMesh& axis) 
   Backend& backend = axis.backend();
   int64_t total = 0;
   for (Parameter* p : parameters) total += p->owned_gradient().numel();
+  const MemoryScope scope(MemoryClass::Buffers);
   Tensor packed = backend.empty({total});
   int64_t at = 0;
   for (Parameter* p : parameters) {

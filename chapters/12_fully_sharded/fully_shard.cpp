@@ -21,6 +21,7 @@ FsdpUnit::FsdpUnit(const Parameters& parameters, DeviceMesh dp) : dp_(std::move(
 
 void FsdpUnit::unshard() {
   if (pieces_.front().parameter->gathered()) return;
+  const MemoryScope scope(MemoryClass::Buffers);  // what is gathered is borrowed; owned are the parts
   Backend& backend = dp_.backend();
   const int64_t me = dp_.coordinate();
   Tensor own = backend.empty({counts_[me]}), all = backend.empty({total_});
@@ -47,6 +48,7 @@ void FsdpUnit::reshard() {
 }
 
 void FsdpUnit::reduce_gradients() {
+  const MemoryScope scope(MemoryClass::Buffers);
   Backend& backend = dp_.backend();
   Tensor all = backend.empty({total_}), own = backend.empty({counts_[dp_.coordinate()]});
   for (const auto& piece : pieces_) {
@@ -58,6 +60,7 @@ void FsdpUnit::reduce_gradients() {
   }
   dp_.comm().reduce_scatter(all, own, counts_).wait();
   int64_t at = 0;
+  const MemoryScope reduced(MemoryClass::Gradients);
   for (const auto& piece : pieces_) {
     Tensor part = backend.empty(piece.parameter->owned_box().size);
     backend.copy_blocks(own, at, 0, part, 0, 0, 1, part.numel());

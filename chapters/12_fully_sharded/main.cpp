@@ -1,6 +1,7 @@
 // 12: data parallelism. --ddp keeps the whole model on every rank and sums gradients; without it FSDP keeps a part of it.
 #include <nlohmann/json.hpp>
 
+#include "chapters/09_llama/recompute.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
 #include "chapters/10_tensor_parallel_training/read_options.hpp"
 #include "chapters/10_tensor_parallel_training/serial_twin.hpp"
@@ -32,6 +33,7 @@ int main(int argc, char** argv) {
     const TrainingData data = load_data(options, session);
 
     Llama llama(session.backend(), options.config());
+    recompute(llama, options.recompute);
     const FsdpUnits units = options.ddp ? FsdpUnits() : fully_shard_llama(llama, mesh);
     start_weights(llama, options);
 

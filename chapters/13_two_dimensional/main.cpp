@@ -1,6 +1,7 @@
 // 13: two axes. Tensor parallelism inside a layer, FSDP across: the parts of chapters 08 to 12, put together.
 #include <nlohmann/json.hpp>
 
+#include "chapters/09_llama/recompute.hpp"
 #include "chapters/10_tensor_parallel_training/finish_gradients.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
 #include "chapters/10_tensor_parallel_training/read_options.hpp"
@@ -24,7 +25,7 @@ std::vector<ExpectedSent> expected_traffic(const TrainingOptions& o, const Devic
   const PlanKind plan = plan_kind(o.plan);
   const int64_t norm_size = chunk(o.config().hidden_size, o.dp, mesh["dp"].coordinate()).size;
   auto all = tensor_parallel_traffic(o.config(), plan, o.loss_parallel, o.batch / o.dp / o.accumulate, o.seq, o.tp, o.accumulate,
-                                     norm_size);
+                                     norm_size, o.recompute == "layer");
   for (const auto& sent : fsdp_traffic(o.config(), plan, o.tp, mesh["tp"].coordinate(), o.dp, o.accumulate)) all.push_back(sent);
   return all;
 }
@@ -45,6 +46,7 @@ int main(int argc, char** argv) {
     Llama llama(session.backend(), options.config());
     parallelize_module(llama, mesh["tp"],
                        llama_plan(plan_kind(options.plan), options.config().attention(), options.loss_parallel));
+    recompute(llama, options.recompute);
     const FsdpUnits units = fully_shard_llama(llama, mesh["dp"]);
     start_weights(llama, options);
 
