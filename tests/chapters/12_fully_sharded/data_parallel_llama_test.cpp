@@ -87,7 +87,8 @@ struct Pieces {
           backend().add(p->gradient(), random(cat(p->name(), " step ", step, " rank ", r), p->global()));
     if (!unit) return;
     unit->reshard();
-    unit->reduce_gradients();
+    unit->start_reduce();
+    unit->finish_reduce();
   }
   DeviceMesh mesh;
   std::vector<std::unique_ptr<Parameter>> all;
