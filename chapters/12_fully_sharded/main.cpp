@@ -31,12 +31,16 @@ int main(int argc, char** argv) {
     const DeviceMesh mesh(world, session.backend(), {{"dp", options.dp}});
     const TrainingData data = load_data(options, session);
 
+    InFlight in_flight;
+    session.observe([&](const Kernel&) { in_flight.poll(); });
+
     Llama llama(session.backend(), options.config());
-    const FsdpUnits units = options.ddp ? FsdpUnits() : fully_shard_llama(llama, mesh);
+    const FsdpUnits units = options.ddp ? FsdpUnits() : fully_shard_llama(llama, mesh, &in_flight);
     start_weights(llama, options);
 
     AdamW optimizer(parameters_of(llama));
     Ddp ddp(optimizer.parameters(), mesh);
+    if (options.ddp) ddp.reduce_during_backward(llama, options.accumulate, in_flight);
     CrossEntropy loss(session.backend(), data.train.ignore());
     GradientSteps gradients;
     gradients.finish = [&](const Parameters&) {

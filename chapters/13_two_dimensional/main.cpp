@@ -40,12 +40,14 @@ int main(int argc, char** argv) {
     Recorder world(session.world(), traffic);
     const DeviceMesh mesh(world, session.backend(), {{"dp", options.dp}, {"tp", options.tp}});
     const TrainingData data = load_data(options, session);
+    InFlight in_flight;
+    session.observe([&](const Kernel&) { in_flight.poll(); });
 
     // Tensor parallelism cuts first, FSDP cuts the pieces; only then are there weights.
     Llama llama(session.backend(), options.config());
     parallelize_module(llama, mesh["tp"],
                        llama_plan(plan_kind(options.plan), options.config().attention(), options.loss_parallel));
-    const FsdpUnits units = fully_shard_llama(llama, mesh["dp"]);
+    const FsdpUnits units = fully_shard_llama(llama, mesh["dp"], &in_flight);
     start_weights(llama, options);
 
     AdamW optimizer(parameters_of(llama));

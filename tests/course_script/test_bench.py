@@ -15,7 +15,7 @@ import bench  # noqa: E402
 PROGRAM = """#!/bin/sh
 echo "$@" >> {log}
 ms=$(head -1 {times}); sed -i 1d {times}
-[ "$ms" = dies ] && {{ echo "rank 0: it went wrong" >&2; exit 1; }}
+[ "$ms" = dies ] && {{ echo '{{"step_ms": 1}}'; echo "rank 0: it went wrong" >&2; exit 1; }}
 [ "$ms" = mute ] && exit 0
 echo some words
 echo '{{"step_ms": '$ms'}}'
