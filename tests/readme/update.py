@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Makes the chapters' READMEs agree with the programs and the sources. Build first; COURSE_BUILD names another build folder.
+
+    python3 tests/readme/update.py             every chapter
+    python3 tests/readme/update.py 05 12       these
+    python3 tests/readme/update.py --all       also blocks that differ only in what may differ (times, rounding)
+    python3 tests/readme/update.py --no-run    what is drawn from the sources alone
+
+Expected output comes from running the commands stated above each block (expected_output.py says how a block is found). A
+block whose text agrees with the run stays as it is. Prose that quotes a number is not touched: read the diff.
+"""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+import expected_output  # noqa: E402
+
+ROOT = expected_output.ROOT
+
+
+def with_runs(name, text, every):
+    """The README's text with the blocks that a run says otherwise replaced."""
+    lines = text.split("\n")
+    with expected_output.Runner() as runner:
+        for block in reversed(expected_output.blocks(text)):
+            said, written = runner.output(block.commands), lines[block.start:block.end]
+            wrong = expected_output.differences(written, said, block.commands)
+            if wrong or every:
+                lines[block.start:block.end] = expected_output.renewed(written, said)
+            if wrong:
+                print(f"{name}: `{block.commands[-1]}`", *wrong, sep="\n  ")
+    return "\n".join(lines)
+
+
+def main(words):
+    if set(words) & {"-h", "--help"}:
+        print(__doc__)
+        return 0
+    every, run = "--all" in words, "--no-run" not in words
+    unknown = [word for word in words if word.startswith("-") and word not in ("--all", "--no-run")]
+    if unknown:
+        print(f"update.py: not expected: {' '.join(unknown)}; --help says what there is", file=sys.stderr)
+        return 2
+    chosen = [word for word in words if not word.startswith("-")]
+    code = 0
+    for path in sorted((ROOT / "chapters").glob("[0-9][0-9]_*/README.md")):
+        name = path.parent.name
+        if chosen and not any(word in (name, name[:2]) for word in chosen):
+            continue
+        text = path.read_text(encoding="utf-8")
+        new = text
+        try:
+            new = with_runs(name, text, every) if run else new
+        except (RuntimeError, ValueError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            code = 1
+        if new != text:
+            path.write_text(new, encoding="utf-8")
+            print(f"{name}: README.md rewritten")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
