@@ -15,6 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 import expected_output  # noqa: E402
+import from_sources  # noqa: E402
 
 ROOT = expected_output.ROOT
 
@@ -52,6 +53,7 @@ def main(words):
         new = text
         try:
             new = with_runs(name, text, every) if run else new
+            new = from_sources.drawn(new, path.parent)
         except (RuntimeError, ValueError) as error:
             print(f"{name}: {error}", file=sys.stderr)
             code = 1
