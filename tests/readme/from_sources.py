@@ -5,10 +5,12 @@
                                    rounded up to 5
     <!-- drawn: files -->          under "What changed": the chapter's own files with their lines and the first sentence of
                                    the header's comment, and what it includes from the chapters below
-    <!-- /drawn -->                the end of either
+    <!-- drawn: picture -->        under "Picture": picture.svg, which tools/pictures draws, with its description
+    <!-- /drawn -->                the end of each
 """
 import math
 import re
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,10 +68,24 @@ def what_changed(chapter):
                       f"It includes from below: {uses}." if uses else "It includes nothing from other chapters."])
 
 
+def pictures():
+    """tools/pictures/draw.py as a module."""
+    folder = str(ROOT / "tools" / "pictures")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    import draw
+    return draw
+
+
+def image(chapter):
+    description = pictures().picture(int(chapter.name[:2])).description
+    return f"![{description.replace('[', '(').replace(']', ')')}](picture.svg)"
+
+
 def drawn(text, chapter):
     """The README's text with its drawn parts as they should be. ValueError when one of them has no place there."""
     lines = sum(source.count("\n") for source in sources_of(chapter).values())
-    parts = {"minutes": lambda: minutes(text, lines), "files": lambda: what_changed(chapter)}
+    parts = {"minutes": lambda: minutes(text, lines), "files": lambda: what_changed(chapter), "picture": lambda: image(chapter)}
     missing = set(parts) - set(PART.findall(text))
     if missing:
         raise ValueError("no place for " + ", ".join(f"<!-- drawn: {name} --> ... <!-- /drawn -->" for name in sorted(missing)))

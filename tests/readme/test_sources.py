@@ -1,7 +1,8 @@
-"""What a README draws from the sources is what they say. update.py --no-run mends what differs."""
+"""What a README draws from the sources is what they say, and a picture is what its program draws. update.py --no-run mends what differs."""
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree as xml
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -20,6 +21,31 @@ class FromSources(unittest.TestCase):
             with self.subTest(path.parent.name):
                 text = path.read_text(encoding="utf-8")
                 self.assertEqual(text, from_sources.drawn(text, path.parent), "python3 tests/readme/update.py --no-run rewrites it")
+
+    def test_every_picture(self):
+        for path in READMES:
+            with self.subTest(path.parent.name):
+                drawn = from_sources.pictures().draw(int(path.parent.name[:2]))
+                self.assertTrue((path.parent / "picture.svg").read_text(encoding="utf-8") == drawn,
+                                "picture.svg is not what is drawn: python3 tests/readme/update.py --no-run rewrites it")
+                svg = xml.fromstring(drawn)
+                self.assertEqual(svg.get("role"), "img")
+                names = [child.tag.partition("}")[2] for child in svg][:3]
+                self.assertEqual(names, ["title", "desc", "style"])
+                self.assertTrue(svg[0].text and len(svg[1].text) > 80)
+                self.assertIn("@media(prefers-color-scheme:dark)", svg[2].text)
+
+    def test_a_text_that_does_not_fit_is_refused(self):
+        from_sources.pictures()
+        from svg import Picture
+        picture = Picture("A title", "And a description", 100)
+        picture.box(20, 40, 50, 20, words="rank 0")
+        for wrong in (lambda: picture.box(80, 40, 30, 20, words="rank 0"),          # wider than its box
+                      lambda: picture.box(120, 40, 50, 8, words="rank"),            # higher
+                      lambda: picture.text(750, 80, "rank"),                        # beyond the card
+                      lambda: picture.text(40, 52, "on it")):                       # on another text
+            with self.assertRaises(ValueError):
+                wrong()
 
     def test_it_sees_what_changes(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the chapters' READMEs agree with the programs and the sources. Build first; COURSE_BUILD names another build folder.
+"""Makes the chapters' READMEs and pictures agree with the programs and the sources. Build first; COURSE_BUILD names another build folder.
 
     python3 tests/readme/update.py             every chapter
     python3 tests/readme/update.py 05 12       these
@@ -49,18 +49,22 @@ def main(words):
         name = path.parent.name
         if chosen and not any(word in (name, name[:2]) for word in chosen):
             continue
-        text = path.read_text(encoding="utf-8")
-        new = text
         try:
-            new = with_runs(name, text, every) if run else new
-            new = from_sources.drawn(new, path.parent)
+            if run:
+                rewrite(path, with_runs(name, path.read_text(encoding="utf-8"), every))
+            # The picture takes its numbers from the expected output, so it comes after it.
+            rewrite(path.parent / "picture.svg", from_sources.pictures().draw(int(name[:2])))
+            rewrite(path, from_sources.drawn(path.read_text(encoding="utf-8"), path.parent))
         except (RuntimeError, ValueError) as error:
             print(f"{name}: {error}", file=sys.stderr)
             code = 1
-        if new != text:
-            path.write_text(new, encoding="utf-8")
-            print(f"{name}: README.md rewritten")
     return code
+
+
+def rewrite(path, text):
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+        print(f"{path.relative_to(ROOT)} rewritten")
 
 
 if __name__ == "__main__":
