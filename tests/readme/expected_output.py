@@ -12,7 +12,8 @@ The rule, number by number; all other text must be equal:
   any other with a point              within one of its last digit
   all else (counts, bytes, ranks)     equal
 Spaces count, except in a table or paragraph with a number of the first two kinds, whose width is not known beforehand.
-Rows of a table with times may stand in any order. Of progress lines ("step 3/9 ...") the first and the last count, since
+Rows of a table with times may stand in any order; where one of them stands for several "short kernels", which rows those are
+goes by the clock, so only rows on both sides count. Of progress lines ("step 3/9 ...") the first and the last count, since
 the others come by the clock. "tokenizer:" says whether one was found or trained, by the machine's past: its words are free.
 So is the text that --generate makes, behind the words it begins with.
 """
@@ -36,6 +37,7 @@ TIMED_WORDS = re.compile(r"(?<![\w/])(?:tokens/s|GFLOP/s|GB/s|MB/s|ms|µs|ns|sec
 NUMBER = re.compile(r"(?<![\w.])[+-]?\d+(?:,\d{3})*(?::\d\d:\d\d)?(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
 NAMED = re.compile(r"\b(?:loss|norm)\b")
 PROGRESS = re.compile(r"step +\d+/(\d+)  ")
+SHORT = re.compile(r"\d+ short kernels")
 COMMAND = re.compile(r"(?:mpirun -n \d+ |mpirun )?build/bin/")
 
 
@@ -140,7 +142,7 @@ def value(word):
 def is_timed(line, number, header):
     if TIMED.match(line, number.end()) or ":" in number[0]:
         return True
-    if re.search(r"(?:share|imbalance)\s*$", line[:number.start()]):
+    if re.search(r"(?:share|imbalance|over mean):?\s*$", line[:number.start()]):
         return True
     return any(TIMED_WORDS.search(name) for name in header_of(header, line, number.start()))
 
@@ -289,20 +291,30 @@ def place(piece, before, behind, actual, start):
     return begin, (end if not behind else end + 1), []
 
 
+def label(line):
+    return NUMBER.split(line.text)[0].strip(" │")
+
+
+def in_one_order(lines, others):
+    """The rows of tables with times by their names; without the short ones, where short ones are put together."""
+    def row(line):
+        return line.timed and not is_rule(line.text)
+    short = any(row(line) and SHORT.match(line.text) for line in lines + others)
+    known = {label(line) for line in others if row(line) and not SHORT.match(line.text)}
+    result, rows = [], []
+    for line in lines + [Line("")]:
+        if row(line):
+            rows += [] if short and (SHORT.match(line.text) or label(line) not in known) else [line]
+        else:
+            result, rows = result + sorted(rows, key=label) + [line], []
+    return result[:-1]
+
+
 def compare(expected, actual):
     """What is wrong between two lists of lines, line by line. Both hold the same stretch of output."""
     wanted, said = understood(expected), understood(actual)
     if any(line.timed for line in wanted):
-        def in_order(lines):                     # rows of a table with times, by their names
-            result, at = list(lines), 0
-            while at < len(result):
-                end = at
-                while end < len(result) and result[end].timed and not is_rule(result[end].text):
-                    end += 1
-                result[at:end] = sorted(result[at:end], key=lambda line: NUMBER.split(line.text)[0].strip())
-                at = max(end, at + 1)
-            return result
-        wanted, said = in_order(wanted), in_order(said)
+        wanted, said = in_one_order(wanted, said), in_one_order(said, wanted)
     wrong, at, to = [], 0, 0
     while at < len(wanted) or to < len(said):
         if at < len(wanted) and to < len(said) and wanted[at].same(said[to]):

@@ -81,6 +81,19 @@ class Rule(unittest.TestCase):
         self.passes(("tokenizer: data/tokenizers/e87fb39e5bf97299-512.json",
                      "tokenizer: training 512 tokens on this text ...\ntokenizer: kept as data/tokenizers/0-512.json"))
 
+    def test_short_kernels_go_by_the_clock(self):
+        head = ["one step of 3 │ calls     ms  share │ rate", "──────────────┼─────────────────────┼─────────────"]
+        rows = ["matmul        │    42  13.00  61.0% │ 93.1 GFLOP/s", "add           │    12   0.50   3.0% │ 1.25 GB/s",
+                "3 short kernels │   9   0.10   0.5% │", "step          │    63  14.00 100.0% │ 9,000 tokens/s",
+                "computing, longest rank over mean: 1.023"]
+        other = [rows[0].replace("13.00", "15.00"), "rope          │     2   0.30   2.0% │ 2.25 GB/s",
+                 "2 short kernels │  19   0.10   0.5% │", rows[3], rows[4].replace("1.023", "1.100")]
+        self.assertEqual(differences(head + rows, head + other, COMMAND), [])
+        self.assertEqual(differences(head + other, head + rows, COMMAND), [])
+        self.assertEqual(len(differences(head + rows, head + [rows[0].replace("42", "43")] + rows[1:], COMMAND)), 2)
+        without = rows[:2] + rows[3:]
+        self.assertNotEqual(differences(head + without, head + without[1:], COMMAND), [])
+
     def test_generated_text_is_free_behind_its_first_words(self):
         words = (COMMAND[0] + ' --generate "A rank"',)
         made = changed(("A rank of words\nand more\n", "\nA rank of words\nand more\n\n"))
