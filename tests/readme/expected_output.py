@@ -109,8 +109,13 @@ class Runner:
     def run(self, command):
         words = [self.word(word) for word in shlex.split(command)]
         quiet = {"NO_COLOR": "1", "COURSE_PROGRESS": "plain", "GOMP_SPINCOUNT": "1000"}
-        done = subprocess.run(words, cwd=ROOT, env={**self.course.environment(), **quiet}, stdin=subprocess.DEVNULL,
-                              capture_output=True, timeout=TIMEOUT, encoding="utf-8", errors="replace")
+        try:
+            done = subprocess.run(words, cwd=ROOT, env={**self.course.environment(), **quiet}, stdin=subprocess.DEVNULL,
+                                  capture_output=True, timeout=TIMEOUT, encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise RuntimeError(f"{command}\n{error}; is the course built? ./course setup") from None
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"{command}\nno end within {TIMEOUT} seconds") from None
         if done.returncode:
             raise RuntimeError(f"{command}\nended with code {done.returncode} and said\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         runs = str(Path(self.folder.name))

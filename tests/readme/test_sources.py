@@ -1,4 +1,5 @@
 """What a README draws from the sources is what they say, and a picture is what its program draws. update.py --no-run mends what differs."""
+import re
 import sys
 import tempfile
 import unittest
@@ -34,6 +35,13 @@ class FromSources(unittest.TestCase):
                 self.assertEqual(names, ["title", "desc", "style"])
                 self.assertTrue(svg[0].text and len(svg[1].text) > 80)
                 self.assertIn("@media(prefers-color-scheme:dark)", svg[2].text)
+
+    def test_every_link_leads_to_a_file(self):
+        for path in [from_sources.ROOT / "README.md", *READMES]:
+            links = re.findall(r"\]\(([^)#\s]+)\)", path.read_text(encoding="utf-8"))
+            self.assertGreater(len(links), 3)
+            gone = [link for link in links if "://" not in link and not (path.parent / link).exists()]
+            self.assertEqual(gone, [], f"{path}: links to what is not there")
 
     def test_a_text_that_does_not_fit_is_refused(self):
         from_sources.pictures()
