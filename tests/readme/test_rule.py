@@ -6,6 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 from expected_output import blocks, differences, renewed  # noqa: E402
+from update import stale  # noqa: E402
 
 RUN = """\
 text: 1 file
@@ -115,6 +116,11 @@ class Rule(unittest.TestCase):
         self.assertEqual(renewed(["...", RUN[15], "", "..."], new), ["...", new[15], "", "..."])
         with self.assertRaises(ValueError):
             renewed(["...", "a line that is gone"], new)
+
+    def test_prose_that_is_stale(self):
+        page = "A rank sends {} bytes, 0.75 of it; 12 calls.\n## Expected output\n`build/bin/01_x`\n```\n{} bytes, 12 calls, 6.41 s\n```\n"
+        self.assertEqual(stale(page.format("1,280", "1,280"), page.format("1,280", "1,290")), ["line 1, 1,280"])
+        self.assertEqual(stale(page.format("1,280", "1,280"), page.format("1,290", "1,290")), [])
 
     def test_commands_and_blocks(self):
         text = "\n".join(["## Run it", "```", "mpirun -n 9 build/bin/00_other", "```", "## Expected output", "From `mpirun -n 2",

@@ -7,8 +7,10 @@
     python3 tests/readme/update.py --no-run    what is drawn from the sources alone
 
 Expected output comes from running the commands stated above each block (expected_output.py says how a block is found). A
-block whose text agrees with the run stays as it is. Prose that quotes a number is not touched: read the diff.
+block whose text agrees with the run stays as it is. Prose is not touched; where it still has a number that a rewritten block
+no longer says, that is printed.
 """
+import re
 import sys
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import expected_output  # noqa: E402
 import from_sources  # noqa: E402
 
 ROOT = expected_output.ROOT
+LONG = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w,])|(?<![\w.,])\d+\.\d{2,}(?![\w.])")
 
 
 def with_runs(name, text, every):
@@ -31,7 +34,21 @@ def with_runs(name, text, every):
                 lines[block.start:block.end] = expected_output.renewed(written, said)
             if wrong:
                 print(f"{name}: `{block.commands[-1]}`", *wrong, sep="\n  ")
+    for line in stale(text, "\n".join(lines)):
+        print(f"{name}: prose says what the run no longer does: {line}")
     return "\n".join(lines)
+
+
+def stale(before, after):
+    """The lines of prose with a number that has gone from every block of output. Short whole numbers are in everything."""
+    def said(text):
+        lines = text.split("\n")
+        return {number for block in expected_output.blocks(text) for line in lines[block.start:block.end]
+                for number in LONG.findall(line)}
+    gone, lines = said(before) - said(after), after.split("\n")
+    output = {at for block in expected_output.blocks(after) for at in range(block.start, block.end)}
+    return [f"line {at + 1}, {number}" for at, line in enumerate(lines) if at not in output
+            for number in LONG.findall(line) if number in gone]
 
 
 def main(words):
