@@ -1,4 +1,4 @@
-// 13: two axes. Tensor parallelism inside a layer, FSDP across: the parts of chapters 08 to 12, put together.
+// 13: two axes, tensor parallelism inside a layer and FSDP across. The parts of chapters 08 to 12, put together.
 #include <nlohmann/json.hpp>
 
 #include "chapters/10_tensor_parallel_training/finish_gradients.hpp"
