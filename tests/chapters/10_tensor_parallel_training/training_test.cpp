@@ -1,12 +1,11 @@
 // Twenty steps under every plan: PyTorch's, and those of chapter 09 on one rank. What lies on every rank stays alike on
 // all.
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "chapters/09_llama/clip.hpp"
 #include "chapters/10_tensor_parallel_training/step_traffic.hpp"
 #include "tests/chapters/10_tensor_parallel_training/tensor_parallel.hpp"
+#include "tests/support/cases.hpp"
 
 using namespace course;
 using namespace course::test;
@@ -131,14 +130,9 @@ TEST_CASE("B01 end to end: norms are bit-equal on all ranks after each of 20 ste
 }
 
 TEST_CASE("B02 on tp: a parameter on all ranks counts once, and the clip is that of one rank") {
-  std::ifstream file("tests/cases/cases.json");
-  const auto B02 = nlohmann::json::parse(file).at("B02");
-  const auto a = B02.at("input").at("A_grad").get<std::vector<float>>(),
-             b = B02.at("input").at("B_grad").get<std::vector<float>>();
-  const auto clipped = [&](const char* name) {
-    const auto values = B02.at("right").at(name).get<std::vector<float>>();
-    return backend().from_host(values, {std::ssize(values)});
-  };
+  const auto B02 = the_case("B02");
+  const auto a = floats_of(B02.at("input").at("A_grad")), b = floats_of(B02.at("input").at("B_grad"));
+  const auto clipped = [&](const char* name) { return tensor_of(B02.at("right").at(name)); };
   const DeviceMesh mesh(world(), backend(), {{"tp", world().size()}});
   for (const bool cut : {false, true}) {
     INFO("A cut " << cut);
