@@ -4,6 +4,7 @@
 
 #include "chapters/09_llama/clip.hpp"
 #include "chapters/10_tensor_parallel_training/step_traffic.hpp"
+#include "tests/chapters/09_llama/golden_llama.hpp"
 #include "tests/chapters/10_tensor_parallel_training/tensor_parallel.hpp"
 #include "tests/support/cases.hpp"
 
@@ -11,17 +12,6 @@ using namespace course;
 using namespace course::test;
 
 namespace {
-
-// Sample i of the file is sample 2i of a stream: the samples of a stream share a token with their neighbours, these
-// not.
-TokenData stream_of(const Golden& golden) {
-  const Shape shape = golden.shape("in.tokens");
-  const int64_t samples = shape[0] * shape[1], S = shape[2] - 1;
-  const auto tokens = golden.ids("in.tokens");
-  std::vector<int32_t> stream(2 * S * samples + 1);
-  for (int64_t i = 0; i < samples; ++i) std::copy_n(tokens.begin() + i * (S + 1), S + 1, stream.begin() + 2 * S * i);
-  return {S, std::move(stream)};
-}
 
 // The names of the parameters that are whole on every rank and differ somewhere in a bit.
 std::string unlike(TensorParallel& run) {
@@ -79,21 +69,11 @@ TEST_CASE("PyTorch's twenty steps under every plan", "[golden]") {
     for (const PlanKind plan : all_plans) {
       const Golden golden(path);
       INFO(golden.name() << ", plan " << name_of(plan));
-      const int64_t steps = golden.shape("in.tokens")[0], B = golden.shape("in.tokens")[1];
+      const int64_t steps = golden.shape("in.tokens")[0];
       const TokenData data = stream_of(golden);
       TensorParallel run(world(), config_of(golden), plan);
       for (Parameter* p : parameters_of(run.llama)) p->fill(golden.values("initial." + p->name()));
-      const Sampler next = [B](int64_t b) {
-        std::vector<int64_t> list;
-        for (int64_t i = 0; i < B; ++i) list.push_back(2 * (b * B + i));
-        return list;
-      };
-      run.train_on(
-          data, next,
-          {.schedule = {golden.number("lr"), golden.integer("warmup_steps"), golden.integer("total_steps")},
-           .max_norm = golden.number("max_norm")},
-          {golden.number("beta1"), golden.number("beta2"), golden.number("eps"), golden.number("weight_decay")},
-          static_cast<int32_t>(golden.integer("pad_id")));
+      run.train_on(data, batches_of(golden), training_of(golden), adamw_of(golden), pad_of(golden));
       std::vector<float> losses, norms, rates;
       for (int64_t n = 1; n <= steps; ++n) {
         const StepResult result = run.trainer->step();

@@ -12,7 +12,7 @@
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
 #include "chapters/11_loss_parallel/loss_parallel.hpp"
 #include "common/comm/recorder.hpp"
-#include "tests/chapters/09_llama/llamas.hpp"
+#include "tests/chapters/09_llama/golden_llama.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/check_module.hpp"
@@ -69,38 +69,15 @@ TEST_CASE("llama with loss parallelism: each rank's logits, the loss and every g
     for (const PlanKind plan : {PlanKind::Basic, PlanKind::Sequence, PlanKind::Article}) {
       const Golden golden(path);
       INFO(golden.name() << ", plan " << name_of(plan));
-      const double tolerance = golden_tolerance(golden);
       const DeviceMesh tp = tp_mesh();
-      const LlamaConfig config = config_of(golden);
-      Llama llama(backend(), config);
-      parallelize_module(llama, tp, llama_plan(plan, config.attention(), true));
-      fill_from(llama, golden);
-      const auto pad = static_cast<int32_t>(golden.integer("pad_id"));
-      auto attend = golden.ids("in.ids");
-      for (int32_t& id : attend) id = id != pad;
-      const Tensor mask = backend().from_host(attend, golden.shape("in.ids"));
-      llama.context().attend = &mask;
-
-      DTensor logits = llama.forward(golden.tensor("in.ids"));
-      CHECK(logits.global() == golden.shape("out.logits"));
-      CHECK(differs(logits.local(), part_of(golden.tensor("out.logits"), tp, Shard(2)), tolerance) == "");
-      LossParallel loss(backend(), pad);
-      const Tensor targets = golden.tensor("in.targets");
-      const auto valid = static_cast<double>(loss.valid(targets));
-      CHECK(loss.forward(std::move(logits), targets) / valid ==
-            Approx(golden.values("out.loss")[0]).epsilon(tolerance));
-      llama.backward(loss.backward(valid));
-
-      const Parameters parameters = parameters_of(llama);
-      finish_gradients(parameters, tp);
-      double squares = 0;
-      for (Parameter* p : parameters) {
-        INFO("gradient of " << p->name());
-        const Tensor whole = golden.tensor("grad." + p->name());
-        squares += backend().squared_norm(whole);
-        CHECK(differs(p->gradient(), part_of(whole, p->box()), 2 * tolerance) == "");
-      }
-      CHECK(gradient_norm(parameters, tp, world()) == Approx(std::sqrt(squares)).epsilon(1e-5));
+      Llama llama(backend(), config_of(golden));
+      parallelize_module(llama, tp, llama_plan(plan, llama.config().attention(), true));
+      CHECK(show(llama.lm_head.weight.placement("tp")) == "S(0)");
+      LossParallel loss(backend(), pad_of(golden));
+      check_golden_llama(golden, llama, loss,
+                         {.finish = [&](const Parameters& p) { finish_gradients(p, tp); },
+                          .norm = [&](const Parameters& p) { return gradient_norm(p, tp, world()); }},
+                         2);
     }
 }
 
