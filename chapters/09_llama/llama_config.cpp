@@ -30,6 +30,12 @@ T field(const json& from, const char* key, std::optional<T> otherwise = std::nul
   return value.get<T>();
 }
 
+bool flag(const json& from, const char* key) {
+  const json value = from.value(key, json(false));
+  require(value.is_boolean() || value.is_null(), key, " is ", value.dump(), ", neither true nor false");
+  return value == true;
+}
+
 double rope_theta(const json& from) {
   const double outside = field<double>(from, "rope_theta", 10000.0);
   if (!from.contains("rope_parameters") || from["rope_parameters"].is_null()) return outside;
@@ -85,6 +91,7 @@ LlamaConfig config_from_json(const std::string& text, const std::string& name) {
     c.max_position_embeddings = field<int64_t>(from, "max_position_embeddings", 2048);
     c.rms_norm_eps = field<double>(from, "rms_norm_eps", 1e-6);
     c.rope_theta = rope_theta(from);
+    c.rope_interleave = flag(from, "rope_interleave");
     check(c);
     return c;
   } catch (const json::exception& error) {
@@ -95,23 +102,24 @@ LlamaConfig config_from_json(const std::string& text, const std::string& name) {
 }
 
 std::string to_json(const LlamaConfig& c) {
-  const json out = {{"architectures", {"LlamaForCausalLM"}},
-                    {"model_type", "llama"},
-                    {"vocab_size", c.vocab_size},
-                    {"hidden_size", c.hidden_size},
-                    {"intermediate_size", c.intermediate_size},
-                    {"num_hidden_layers", c.num_hidden_layers},
-                    {"num_attention_heads", c.num_attention_heads},
-                    {"num_key_value_heads", c.num_key_value_heads},
-                    {"head_dim", c.attention().head_dim},
-                    {"max_position_embeddings", c.max_position_embeddings},
-                    {"rms_norm_eps", c.rms_norm_eps},
-                    {"rope_theta", c.rope_theta},
-                    {"hidden_act", "silu"},
-                    {"attention_bias", false},
-                    {"mlp_bias", false},
-                    {"tie_word_embeddings", false},
-                    {"torch_dtype", "float32"}};
+  json out = {{"architectures", {"LlamaForCausalLM"}},
+              {"model_type", "llama"},
+              {"vocab_size", c.vocab_size},
+              {"hidden_size", c.hidden_size},
+              {"intermediate_size", c.intermediate_size},
+              {"num_hidden_layers", c.num_hidden_layers},
+              {"num_attention_heads", c.num_attention_heads},
+              {"num_key_value_heads", c.num_key_value_heads},
+              {"head_dim", c.attention().head_dim},
+              {"max_position_embeddings", c.max_position_embeddings},
+              {"rms_norm_eps", c.rms_norm_eps},
+              {"rope_theta", c.rope_theta},
+              {"hidden_act", "silu"},
+              {"attention_bias", false},
+              {"mlp_bias", false},
+              {"tie_word_embeddings", false},
+              {"torch_dtype", "float32"}};
+  if (c.rope_interleave) out["rope_interleave"] = true;
   return out.dump(2) + "\n";
 }
 

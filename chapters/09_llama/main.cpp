@@ -50,9 +50,12 @@ int main(int argc, char** argv) {
     Cli cli("09_llama", "trains a Llama on one rank, and lets it write");
     TrainingOptions options;
     options.add_to(cli, {});
+    std::string tokens_file;
+    cli.add("--write-tokens", tokens_file, "encode the text into this file, which --text takes then, and stop");
     cli.parse(session);
     options.settle(cli, session.size());
 
+    if (!tokens_file.empty()) return write_tokens(options, tokens_file, session);
     if (!options.save.empty()) make_folder(options.save);
     const TrainingData data = load_data(options, session);
     Llama llama(session.backend(), options.config());

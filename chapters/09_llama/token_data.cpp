@@ -1,5 +1,7 @@
 #include "chapters/09_llama/token_data.hpp"
 
+#include <xxhash.h>
+
 #include <algorithm>
 
 namespace course {
@@ -76,6 +78,8 @@ Batch make_batch(Backend& backend, const TokenData& data, const std::vector<int6
   }
   Batch batch{backend.from_host(ids, {B, S}), backend.from_host(targets, {B, S}), {}};
   if (padded) batch.attend = backend.from_host(attend, {B, S});
+  batch.hash = XXH3_64bits_withSeed(targets.data(), targets.size() * sizeof(int32_t),
+                                    XXH3_64bits(ids.data(), ids.size() * sizeof(int32_t)));
   return batch;
 }
 

@@ -31,11 +31,14 @@ StepResult Trainer::step() {
   const std::vector<int64_t> mine = share_.mine(next_(n - 1));
   std::vector<Batch> micro;
   int64_t valid = 0;
+  uint64_t hash = n;
   for (int64_t m = 0; m < options_.accumulate; ++m) {
     const Chunk part = chunk(static_cast<int64_t>(mine.size()), options_.accumulate, m);
     micro.push_back(make_batch(llama_->backend(), *data_, {mine.begin() + part.offset, mine.begin() + part.end()}));
     valid += loss_->valid(micro.back().targets);
+    hash = 31 * hash + micro.back().hash;
   }
+  share_.compare(hash);
   const double tokens = share_.sum(static_cast<double>(valid));
 
   clear_gradients(*llama_);
@@ -69,6 +72,7 @@ double Trainer::validate(const TokenData& held, int64_t batch, int64_t most) {
     std::vector<int64_t> list;
     for (int64_t i = begin; i < std::min(begin + batch, samples); ++i) list.push_back(i);
     const Batch mine = make_batch(llama_->backend(), held, share_.mine(list));
+    share_.compare(mine.hash);
     total += forward(mine);
     tokens += static_cast<double>(loss_->valid(mine.targets));
   }

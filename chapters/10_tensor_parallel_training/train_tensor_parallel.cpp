@@ -5,6 +5,7 @@
 #include "chapters/08_parallel_plan/layer_plan.hpp"
 #include "chapters/10_tensor_parallel_training/finish_gradients.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
+#include "chapters/10_tensor_parallel_training/same_tokens.hpp"
 #include "chapters/10_tensor_parallel_training/serial_twin.hpp"
 #include "chapters/10_tensor_parallel_training/step_traffic.hpp"
 #include "chapters/10_tensor_parallel_training/training_checkpoint.hpp"
@@ -22,11 +23,13 @@ void train_tensor_parallel(const std::string& program, Session& session, const T
 
   AdamW optimizer(parameters_of(llama));
   const auto loss = make_loss(session.backend(), data.train.ignore());
+  DataShare share;  // every rank reads all of a batch
+  share.compare = same_tokens(tp);
   GradientSteps gradients;
   gradients.finish = [&](const Parameters& parameters) { finish_gradients(parameters, tp); };
   gradients.norm = [&](const Parameters& parameters) { return gradient_norm(parameters, tp, tp.comm()); };
   Trainer trainer(llama, optimizer, *loss, data.train, in_order(data.train.samples(), options.batch),
-                  {.schedule = options.schedule(), .accumulate = options.accumulate}, {}, gradients);
+                  {.schedule = options.schedule(), .accumulate = options.accumulate}, share, gradients);
   TrainingCheckpoints checkpoints(options, optimizer, tp, session.world());
   checkpoints.resume();
 

@@ -4,6 +4,7 @@
 #include "chapters/10_tensor_parallel_training/finish_gradients.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
 #include "chapters/10_tensor_parallel_training/read_options.hpp"
+#include "chapters/10_tensor_parallel_training/same_tokens.hpp"
 #include "chapters/10_tensor_parallel_training/serial_twin.hpp"
 #include "chapters/10_tensor_parallel_training/training_checkpoint.hpp"
 #include "chapters/11_loss_parallel/loss_parallel.hpp"
@@ -52,12 +53,14 @@ int main(int argc, char** argv) {
 
     AdamW optimizer(parameters_of(llama));
     const auto loss = make_loss(options, session.backend(), data.train.ignore());
+    DataShare share = share_over(mesh["dp"]);
+    share.compare = same_tokens(mesh["tp"]);
     // FSDP's hooks have summed over dp when backward is over. What is left: the sums over tp, and the norm over both.
     GradientSteps gradients;
     gradients.finish = [&](const Parameters& parameters) { finish_gradients(parameters, mesh["tp"]); };
     gradients.norm = [&](const Parameters& parameters) { return gradient_norm(parameters, mesh, world); };
     Trainer trainer(llama, optimizer, *loss, data.train, in_order(data.train.samples(), options.batch),
-                    {.schedule = options.schedule(), .accumulate = options.accumulate}, share_over(mesh["dp"]), gradients);
+                    {.schedule = options.schedule(), .accumulate = options.accumulate}, share, gradients);
     TrainingCheckpoints checkpoints(options, optimizer, mesh, session.world());
     checkpoints.resume();
 

@@ -1,0 +1,22 @@
+#include "chapters/07_sequence_parallel/layer_flags.hpp"
+
+namespace course {
+
+void LayerFlags::add_to(Cli& cli) {
+  cli.add("--batch", B, "sequences").positive();
+  cli.add("--seq", S, "tokens a sequence").positive();
+  cli.add("--hidden", attention.hidden, "features of the stream").positive();
+  cli.add("--intermediate", I, "features inside the MLP").positive();
+  cli.add("--heads", attention.heads, "query heads").positive();
+  cli.add("--kv-heads", attention.kv_heads, "key/value heads").positive();
+}
+
+void LayerFlags::settle() {
+  AttentionSizes& a = attention;
+  require_usage(a.heads % a.kv_heads == 0, "--heads ", a.heads, " is not a multiple of --kv-heads ", a.kv_heads);
+  require_usage(a.hidden % (2 * a.heads) == 0, "--hidden ", a.hidden, " over --heads ", a.heads,
+                ": the size of a head must be a whole, even number");
+  a.head_dim = a.hidden / a.heads;
+}
+
+}  // namespace course
