@@ -35,6 +35,10 @@ Sizes read_flags(Session& session) {
   require_usage(a.hidden % (2 * a.heads) == 0, "--hidden ", a.hidden, " over --heads ", a.heads,
                 ": the size of a head must be a whole, even number");
   a.head_dim = a.hidden / a.heads;
+  // Every rank has a serial twin: x, the MLP's features, its weights and those of q and o.
+  const double width = 1.0 * a.hidden;
+  require_room(session, 4.0 * session.size() * (1.0 * z.B * z.S * (width + z.I) + 3 * width * z.I + 2 * width * width),
+               cat("--batch ", z.B, " --seq ", z.S, " --hidden ", a.hidden, " --intermediate ", z.I));
   return z;
 }
 

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
 
     Llama llama(session.backend(), options.config());
     const FsdpUnits units = options.ddp ? FsdpUnits() : fully_shard_llama(llama, mesh);
-    start_weights(llama, options);
+    start_weights(llama, options, session.world());
 
     AdamW optimizer(parameters_of(llama));
     Ddp ddp(optimizer.parameters(), mesh);
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
     session.out() << "rank 0 owns " << human_bytes(bytes_owned(optimizer.parameters())) << " of "
                   << human_bytes(4 * options.config().parameters()) << " of parameters, and as much of gradients and twice of moments"
                   << std::endl;
-    Metrics metrics(options.metrics, session.rank() == 0, trainer.steps() > 0);
+    Metrics metrics = open_metrics(options, session, trainer.steps() > 0);
     loop.run(metrics);
 
     if (loop.first)

@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
     parallelize_module(llama, mesh["tp"],
                        llama_plan(plan_kind(options.plan), options.config().attention(), options.loss_parallel));
     const FsdpUnits units = fully_shard_llama(llama, mesh["dp"]);
-    start_weights(llama, options);
+    start_weights(llama, options, session.world());
 
     AdamW optimizer(parameters_of(llama));
     const auto loss = make_loss(options, session.backend(), data.train.ignore());
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     if (options.bench) return loop.bench("13_two_dimensional");
     session.out() << "mesh: " << mesh.show() << ", plan " << options.plan << (options.loss_parallel ? ", loss parallel" : "")
                   << std::endl;
-    Metrics metrics(options.metrics, session.rank() == 0, trainer.steps() > 0);
+    Metrics metrics = open_metrics(options, session, trainer.steps() > 0);
     loop.run(metrics);
 
     if (loop.first) show_traffic(session.out(), loop.first_traffic, expected_traffic(options, mesh));
