@@ -32,6 +32,7 @@ void train_tensor_parallel(const std::string& program, Session& session, const T
 
   TrainingLoop loop{trainer, options, data, session, traffic, [&](int64_t step) { checkpoints.after_step(step); }};
   if (options.bench) return loop.bench(program);
+  session.out() << idle_in_layers(options.config(), plan, options.seq, options.tp);
   Metrics metrics = open_metrics(options, session, trainer.steps() > 0);
   loop.run(metrics);
 

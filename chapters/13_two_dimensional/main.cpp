@@ -61,8 +61,9 @@ int main(int argc, char** argv) {
 
     TrainingLoop loop{trainer, options, data, session, traffic, [&](int64_t step) { checkpoints.after_step(step); }};
     if (options.bench) return loop.bench("13_two_dimensional");
-    session.out() << "mesh: " << mesh.show() << ", plan " << options.plan << (options.loss_parallel ? ", loss parallel" : "")
-                  << std::endl;
+    session.out() << "mesh: " << mesh.show() << ", plan " << options.plan
+                  << (options.loss_parallel ? ", loss parallel" : "") << std::endl
+                  << idle_in_layers(options.config(), plan_kind(options.plan), options.seq, options.tp);
     Metrics metrics = open_metrics(options, session, trainer.steps() > 0);
     loop.run(metrics);
 
