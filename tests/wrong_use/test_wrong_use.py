@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from launch import BUILD, LIMIT, ROOT, Row, contents, judge_all, launch  # noqa: E402
+from launch import BUILD, LIMIT, MPIRUN, ROOT, Row, contents, judge_all, launch  # noqa: E402
 
 DEMOS = {  # program: its whole-number flags
     "01_column_row_split": ["--m", "--k", "--n"],
@@ -401,6 +401,18 @@ class WrongUse(unittest.TestCase):
 
     def test_sizes(self):
         self.check(sizes())
+
+
+class MoreRanksThanCores(unittest.TestCase):
+    def test_it_is_said_once(self):
+        core = min(os.sched_getaffinity(0))
+        for ranks, lines in ((1, 0), (3, 1)):
+            done = subprocess.run([MPIRUN, "-n", str(ranks), BUILD / "bin" / "01_column_row_split"], capture_output=True, text=True,
+                                  cwd=ROOT, timeout=LIMIT, preexec_fn=lambda: os.sched_setaffinity(0, {core}))
+            said = [line for line in done.stderr.splitlines() if "cores" in line or "core:" in line]
+            self.assertEqual((done.returncode, len(said)), (0, lines), done.stderr)
+            self.assertNotIn("share", done.stdout)
+        self.assertIn(f"note: {ranks} ranks share 1 core", said[0])
 
 
 class WithoutLauncher(unittest.TestCase):
