@@ -13,8 +13,9 @@ struct LayerFlags {
 
   // --batch --seq --hidden --intermediate --heads --kv-heads, with the values here as defaults.
   void add_to(Cli& cli);
-  // After Cli::parse. Throws UsageError for heads that do not fit together or into the features.
-  void settle();
+  // After Cli::parse. Throws UsageError for heads that do not fit together or into the features, and for
+  // sizes beyond the memory here.
+  void settle(Session& session);
 };
 
 }  // namespace course

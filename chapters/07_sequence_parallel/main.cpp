@@ -21,7 +21,7 @@ LayerFlags read_flags(Session& session) {
   Cli cli("07_sequence_parallel", "norms and residuals on a slice of the sequence; an all-reduce in two halves");
   z.add_to(cli);
   cli.parse(session);
-  z.settle();
+  z.settle(session);
   return z;
 }
 

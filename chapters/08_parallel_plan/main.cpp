@@ -23,7 +23,7 @@ Flags read_flags(Session& session) {
   cli.add("--plan", z.plan, "basic, sequence or article").one_of({"basic", "sequence", "article"});
   z.add_to(cli);
   cli.parse(session);
-  z.settle();
+  z.settle(session);
   return z;
 }
 

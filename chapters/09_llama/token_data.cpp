@@ -85,7 +85,7 @@ Batch make_batch(Backend& backend, const TokenData& data, const std::vector<int6
 
 Sampler in_order(int64_t samples, int64_t batch) {
   const int64_t batches = samples / batch;
-  require_shared(batches > 0, "the text gives ", samples, " samples, a batch takes ", batch);
+  require_shared(batches > 0, "the text gives ", samples, " samples, --batch ", batch, " takes more");
   return [=](int64_t b) {
     std::vector<int64_t> list(batch);
     for (int64_t i = 0; i < batch; ++i) list[i] = b % batches * batch + i;

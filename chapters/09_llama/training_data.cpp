@@ -70,6 +70,14 @@ TrainingData read_and_encode(const TrainingOptions& options, SignOfLife& life, s
       file.empty() ? trained_tokenizer(documents, vocabulary, source.paths[0], life, out) : Tokenizer::load(file);
   require(data.tokenizer->size() <= vocabulary, file, ": the tokenizer has ", data.tokenizer->size(),
           " tokens, the model's vocabulary is ", vocabulary);
+  const Tokenizer& tokenizer = *data.tokenizer;
+  require(tokenizer.bos() && tokenizer.eos() && (options.samples == "stream" || tokenizer.pad()),
+          file.empty() ? "the tokenizer" : file, ": lacks [BOT], [EOT] or [PAD], text cannot be cut into samples");
+  if (!options.generate.empty()) {
+    const auto prompt = tokenizer.encode(options.generate).size() + 1;
+    const auto limit = static_cast<size_t>(options.config().max_position_embeddings);
+    require(prompt <= limit, "--generate: a prompt of ", prompt, " tokens, the model's positions end at ", limit);
+  }
   const SampleKind kind = sample_kind(options.samples);
   if (encoded) {
     require(kind == SampleKind::Stream, source.paths[0], ": holds a stream of ids, no --samples document");

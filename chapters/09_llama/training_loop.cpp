@@ -32,6 +32,16 @@ void start_weights(Llama& llama, const TrainingOptions& options) {
     initialize(llama, options.seed);
 }
 
+void start_weights(Llama& llama, const TrainingOptions& options, Comm& world) {
+  together(world, [&] { start_weights(llama, options); });
+}
+
+Metrics open_metrics(const TrainingOptions& options, Session& session, bool append) {
+  std::optional<Metrics> metrics;
+  together(session.world(), [&] { metrics.emplace(options.metrics, session.rank() == 0, append); });
+  return std::move(*metrics);
+}
+
 json describe(const TrainingOptions& o, int64_t ranks) {
   return {{"preset", o.model.empty() ? o.preset : o.model},
           {"model", json::parse(to_json(o.config()))},
@@ -113,7 +123,6 @@ void TrainingLoop::bench(const std::string& program) {
     loss = trainer.step().loss;
     if (i >= 3) ms.push_back((now() - begin) * 1e3);
   }
-  require_shared(!ms.empty(), "--bench needs --steps above 0");
   std::nth_element(ms.begin(), ms.begin() + ms.size() / 2, ms.end());
   const double median = ms[ms.size() / 2];
   rusage use{};

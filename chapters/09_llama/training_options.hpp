@@ -8,6 +8,7 @@
 #include "chapters/09_llama/llama_config.hpp"
 #include "chapters/09_llama/trainer.hpp"
 #include "common/support/cli.hpp"
+#include "common/support/session.hpp"
 
 namespace course {
 
@@ -33,6 +34,8 @@ struct TrainingOptions {
   void add_to(Cli& cli, const Takes& takes);
   // After Cli::parse: fills in what the preset says, and checks what needs more than one flag. Throws UsageError.
   void settle(const Cli& cli, int64_t ranks);
+  // After settle: throws UsageError where the model or a batch cannot be held, however it is cut. A lower bound.
+  void require_room(Session& session) const;
 
   LlamaConfig config() const { return config_; }
   LrSchedule schedule() const { return {lr, warmup, steps}; }

@@ -19,7 +19,7 @@ void train_tensor_parallel(const std::string& program, Session& session, const T
 
   Llama llama(session.backend(), options.config());
   parallelize_module(llama, tp, llama_plan(plan, options.config().attention(), options.loss_parallel));
-  start_weights(llama, options);
+  start_weights(llama, options, session.world());
 
   AdamW optimizer(parameters_of(llama));
   const auto loss = make_loss(session.backend(), data.train.ignore());
@@ -35,7 +35,8 @@ void train_tensor_parallel(const std::string& program, Session& session, const T
 
   TrainingLoop loop{trainer, options, data, session, traffic, [&](int64_t step) { checkpoints.after_step(step); }};
   if (options.bench) return loop.bench(program);
-  Metrics metrics(options.metrics, session.rank() == 0, trainer.steps() > 0);
+  session.out() << idle_in_layers(options.config(), plan, options.seq, options.tp);
+  Metrics metrics = open_metrics(options, session, trainer.steps() > 0);
   loop.run(metrics);
 
   if (loop.first)

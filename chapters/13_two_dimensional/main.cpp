@@ -37,19 +37,18 @@ int main(int argc, char** argv) {
     const TrainingOptions options =
         read_options("13_two_dimensional", "trains a Llama on a (dp, tp) mesh: FSDP across, tensor parallelism inside",
                      {.tp = true, .dp = true, .plan = true, .loss_parallel = true, .checkpoints = true}, session);
+    InFlight in_flight;
+    session.observed().observe([&](const Kernel&) { in_flight.poll(); });
     Traffic traffic;
     Recorder world(session.world(), traffic);
     const DeviceMesh mesh(world, session.backend(), {{"dp", options.dp}, {"tp", options.tp}});
     const TrainingData data = load_data(options, session);
-    InFlight in_flight;
-    session.observe([&](const Kernel&) { in_flight.poll(); });
-
     // Tensor parallelism cuts first, FSDP cuts the pieces; only then are there weights.
     Llama llama(session.backend(), options.config());
     parallelize_module(llama, mesh["tp"],
                        llama_plan(plan_kind(options.plan), options.config().attention(), options.loss_parallel));
     const FsdpUnits units = fully_shard_llama(llama, mesh["dp"], &in_flight);
-    start_weights(llama, options);
+    start_weights(llama, options, session.world());
 
     AdamW optimizer(parameters_of(llama));
     const auto loss = make_loss(options, session.backend(), data.train.ignore());
@@ -66,9 +65,10 @@ int main(int argc, char** argv) {
 
     TrainingLoop loop{trainer, options, data, session, traffic, [&](int64_t step) { checkpoints.after_step(step); }};
     if (options.bench) return loop.bench("13_two_dimensional");
-    session.out() << "mesh: " << mesh.show() << ", plan " << options.plan << (options.loss_parallel ? ", loss parallel" : "")
-                  << std::endl;
-    Metrics metrics(options.metrics, session.rank() == 0, trainer.steps() > 0);
+    session.out() << "mesh: " << mesh.show() << ", plan " << options.plan
+                  << (options.loss_parallel ? ", loss parallel" : "") << std::endl
+                  << idle_in_layers(options.config(), plan_kind(options.plan), options.seq, options.tp);
+    Metrics metrics = open_metrics(options, session, trainer.steps() > 0);
     loop.run(metrics);
 
     if (loop.first) show_traffic(session.out(), loop.first_traffic, expected_traffic(options, mesh));

@@ -1,7 +1,7 @@
 // Calls that go on while this rank computes.
 //
 //   InFlight in_flight;
-//   session.observe([&](const Kernel&) { in_flight.poll(); });
+//   session.observed().observe([&](const Kernel&) { in_flight.poll(); });
 //   const auto gather = in_flight.add(comm.all_gather(own, all, counts));
 //   ... compute ...
 //   gather->wait();
