@@ -48,7 +48,7 @@ class ObservedBackend : public Backend {
   double squared_norm(const Tensor& x) const override;
 
   void matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, Tensor& c,
-              bool accumulate) override;
+              bool accumulate = false) override;
   void add_bias(Tensor& y, const Tensor& bias) override;
   void sum_rows(const Tensor& dy, Tensor& dbias) override;
 
