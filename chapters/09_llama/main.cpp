@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
     options.add_to(cli, {});
     cli.parse(session);
     options.settle(cli, session.size());
+    if (options.time_table()) session.watch();
 
     if (!options.save.empty()) make_folder(options.save);
     const TrainingData data = load_data(options, session);

@@ -10,6 +10,7 @@
 #include "chapters/09_llama/loss.hpp"
 #include "chapters/09_llama/lr_schedule.hpp"
 #include "chapters/09_llama/token_data.hpp"
+#include "common/support/activity.hpp"
 
 namespace course {
 
@@ -55,6 +56,8 @@ class Trainer {
   // counts once on every mesh: a rank without a sample computes on an empty batch.
   double validate(const TokenData& held, int64_t batch, int64_t most);
 
+  void watch(Activity* activity) { activity_ = activity; }  // hears of the phases of a step; may be null
+
  private:
   double forward(const Batch& batch);
 
@@ -66,6 +69,7 @@ class Trainer {
   TrainerOptions options_;
   DataShare share_;
   GradientSteps gradients_;
+  Activity* activity_ = nullptr;
 };
 
 }  // namespace course

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/support/progress.hpp"
+#include "common/support/time_table.hpp"
 
 namespace course {
 namespace {
@@ -61,17 +62,23 @@ void TrainingLoop::run(Metrics& metrics) {
   const int64_t start = trainer.steps(), last = options.last_step();
   if (start >= last) return;
   if (metrics.fresh()) metrics.write("config", describe(options, session.size()));
+  Activity* activity = session.activity();
+  trainer.watch(activity);
   const double before = validate(metrics);
   session.out() << "held-out loss before step " << start + 1 << ": " << before << std::endl;
 
   Progress progress(options.steps, session.rank() == 0 && !options.quiet);
   double seconds = 0;
   int64_t tokens = 0;
+  Totals spent;
   while (trainer.steps() < last) {
     session.backend().reset_peak();
     const Traffic before = traffic;
     const double begin = now();
+    if (activity) activity->count_into(&spent);
     const StepResult r = trainer.step();
+    if (activity) activity->count_into(nullptr);
+    ++spent.steps;
     const double took = now() - begin;
     const Traffic sent = traffic.since(before);
     if (!first) {
@@ -91,12 +98,19 @@ void TrainingLoop::run(Metrics& metrics) {
                            {"sent_bytes", sent.total().bytes},
                            {"peak_bytes", session.backend().memory_use().peak}});
     progress.step(r.step, r.loss, rate);
+    const Phase phase(activity, "save");
     after_step(r.step);
   }
   progress.finish();
   const double after = validate(metrics);
   session.out() << "held-out loss after step " << last << ": " << after << "   (" << last - start << " steps, "
                 << static_cast<int64_t>(static_cast<double>(tokens) / seconds) << " tokens/s)" << std::endl;
+  if (activity && options.time_table()) {
+    spent.tokens = tokens, spent.seconds = seconds;
+    const TimeTable table = time_table(spent, session.world());
+    session.out() << "\n" << table.str() << std::endl;
+    metrics.write("time", table.json());
+  }
   metrics.write("summary", {{"steps", last},
                             {"seconds", seconds},
                             {"tokens", tokens},
@@ -108,6 +122,7 @@ void TrainingLoop::run(Metrics& metrics) {
 void TrainingLoop::bench(const std::string& program) {
   std::vector<double> ms;
   double loss = 0;
+  trainer.watch(session.activity());
   for (int64_t i = 0; i < 3 + options.steps; ++i) {
     const double begin = now();
     loss = trainer.step().loss;

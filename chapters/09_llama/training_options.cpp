@@ -40,7 +40,7 @@ void TrainingOptions::add_to(Cli& cli, const Takes& takes) {
   cli.add("--temperature", sampling.temperature, "of the sampling; 0: always the likeliest").not_negative();
   cli.add("--top-k", sampling.top_k, "sample among so many of the likeliest; 0: all").not_negative();
   cli.add("--top-p", sampling.top_p, "sample among the likeliest that have this probability together").positive();
-  cli.add("--quiet", quiet, "no progress line");
+  cli.add("--quiet", quiet, "no progress line, no table of times");
   cli.add("--bench", bench, "no files: time the steps on random tokens, print one JSON line");
 }
 

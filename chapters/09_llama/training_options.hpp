@@ -36,6 +36,7 @@ struct TrainingOptions {
 
   LlamaConfig config() const { return config_; }
   LrSchedule schedule() const { return {lr, warmup, steps}; }
+  bool time_table() const { return !quiet && !bench; }
   int64_t last_step() const { return stop_after > 0 ? std::min(steps, stop_after) : steps; }
 
  private:

@@ -12,6 +12,7 @@ TrainingOptions read_options(const std::string& program, const std::string& what
   cli.parse(session);
   take_schedule_from_checkpoint(options, cli, session.world());
   options.settle(cli, session.size());
+  if (options.time_table()) session.watch();
   return options;
 }
 

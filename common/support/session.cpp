@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "common/comm/mpi_comm.hpp"
+#include "common/comm/timed.hpp"
 #include "common/support/cli.hpp"
 
 namespace course {
@@ -52,7 +53,25 @@ void Session::set_up(const SessionOptions& options) {
 
 Backend& Session::backend() {
   require(backend_, "no device yet: call Cli::parse or Session::set_up first");
+  taken_ = true;
   return *backend_;
+}
+
+ObservedBackend& Session::observed() {
+  if (observed_) return *observed_;
+  require(backend_ && !taken_, "kernels are observed from Cli::parse on, before anything takes the backend");
+  auto observed = std::make_unique<ObservedBackend>(std::move(backend_));
+  observed_ = observed.get();
+  backend_ = std::move(observed);
+  return *observed_;
+}
+
+Activity& Session::watch() {
+  if (activity_) return *activity_;
+  activity_ = std::make_unique<Activity>();
+  observed().observe([this](const Kernel& kernel) { activity_->kernel(kernel); });
+  world_ = std::make_unique<Timed>(std::move(world_), *activity_);
+  return *activity_;
 }
 
 void Session::abort(const std::string& what) {

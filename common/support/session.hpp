@@ -10,8 +10,9 @@
 #include <ostream>
 #include <string>
 
-#include "common/backend/backend.hpp"
+#include "common/backend/observed.hpp"
 #include "common/comm/comm.hpp"
+#include "common/support/activity.hpp"
 
 namespace course {
 
@@ -38,6 +39,12 @@ class Session {
   Backend& backend();
   int64_t threads() const { return threads_; }
 
+  // Watching begins with the first call, which comes right after Cli::parse: what has taken backend() or world() before is
+  // not seen. Throws when backend() was taken already.
+  ObservedBackend& observed();                             // for who wants to hear of kernels
+  Activity& watch();                                       // of kernels and of world()'s collectives
+  Activity* activity() const { return activity_.get(); }  // null unless watched
+
   // Prints on rank 0, nowhere on the others.
   std::ostream& out() { return *out_; }
 
@@ -48,7 +55,10 @@ class Session {
   int argc_;
   char** argv_;
   std::shared_ptr<double> timeout_;
+  std::unique_ptr<Activity> activity_;
   std::unique_ptr<Backend> backend_;
+  ObservedBackend* observed_ = nullptr;  // is backend_
+  bool taken_ = false;
   std::unique_ptr<Comm> world_;
   std::unique_ptr<std::ostream> out_;
   int64_t threads_ = 1;
