@@ -5,9 +5,9 @@
 
 namespace course {
 
-// Around a Comm that it owns; the Activity outlives it. split() gives a Timed around the part. A collective ends when it is
-// first seen to be complete: by the poll that finds it so. Groups of one are not told of: nothing is sent.
-// Values of the host (see recorder.hpp) are named "host all-reduce", tensors by their axis, "tp all-reduce".
+// Around a Comm that it owns; the Activity outlives it. split() gives a Timed around the part. A collective ends when
+// it is first seen to be complete: by the poll that finds it so. Groups of one are not told of: nothing is sent. Values
+// of the host (see recorder.hpp) are named "host all-reduce", tensors by their axis, "tp all-reduce".
 class Timed : public Comm {
  public:
   Timed(std::unique_ptr<Comm> inner, Activity& activity) : inner_(std::move(inner)), activity_(&activity) {}

@@ -64,15 +64,16 @@ void Activity::keep(const Event& event) {
 
 Phase::Phase(Activity* activity, const char* name) : activity_(activity), name_(name) {
   if (!activity_) return;
-  begin_ = seconds_now();
+  begin_ = activity_->last_ = seconds_now();
   ticks_ = ++activity_->ticks_;
 }
 
 Phase::~Phase() {
   if (!activity_) return;
-  if (activity_->ticks_ != ticks_)
-    activity_->keep({Activity::Event::Phase, name_, begin_, seconds_now()});
+  const bool empty = activity_->ticks_ == ticks_;
+  activity_->last_ = seconds_now();
   ++activity_->ticks_;
+  if (!empty) activity_->keep({Activity::Event::Phase, name_, begin_, activity_->last_});
 }
 
 }  // namespace course

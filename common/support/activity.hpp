@@ -7,8 +7,9 @@
 //     llama.forward(ids);
 //   }
 //
-// One thread computes and communicates, so a moment belongs to one of three: a kernel runs; nothing runs and a collective is
-// waited for; the rest. What a collective takes behind kernels costs nothing. Times are seconds of the host's steady clock.
+// One thread computes and communicates, so a moment belongs to one of three: a kernel runs; nothing runs and a
+// collective is waited for; the rest. What a collective takes behind kernels costs nothing. Times are seconds of the
+// host's steady clock.
 #pragma once
 
 #include <map>
@@ -72,7 +73,7 @@ class Activity {
   void keep(const Event& event);
 
   Totals* totals_ = nullptr;
-  double last_ = 0;    // when this rank last did something: a kernel's end, a collective's start or end
+  double last_ = 0;    // when this rank last did something: a kernel's end, the start or end of a collective or phase
   int64_t ticks_ = 0;  // how often it did
   bool recording_ = false;
   int64_t most_ = 0, left_out_ = 0;

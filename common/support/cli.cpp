@@ -60,6 +60,7 @@ Cli::Cli(const std::string& program, const std::string& what) : impl_(std::make_
   impl_->app.get_formatter()->column_width(34);
   add("--device", impl_->session.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
   add("--threads", impl_->session.threads, "threads a rank; 0: the node's cores over its ranks").not_negative();
+  add("--trace", impl_->session.trace, "file for what every rank did when, to open at ui.perfetto.dev");
   add("--timeout", impl_->session.timeout, "seconds after which a wait counts as a hang; 0: never").not_negative();
 }
 

@@ -49,6 +49,9 @@ void Session::set_up(const SessionOptions& options) {
   *timeout_ = options.timeout;
   threads_ = options.threads > 0 ? options.threads : std::max<int64_t>(1, cores() / ranks_of_node());
   backend_ = options.device == "cuda" ? make_cuda_backend() : make_cpu_backend(static_cast<int>(threads_));
+  if (options.trace.empty()) return;
+  trace_ = std::make_unique<TraceFile>(options.trace, *world_, *backend_);
+  watch().record(kMaxTraceEvents);
 }
 
 Backend& Session::backend() {
@@ -74,6 +77,13 @@ Activity& Session::watch() {
   return *activity_;
 }
 
+void Session::finish() {
+  if (!trace_) return;
+  activity_->stop_recording();
+  const std::string line = trace_->write(*activity_, *world_);
+  if (rank() == 0) std::cerr << line << std::endl;
+}
+
 void Session::abort(const std::string& what) {
   std::cout.flush();
   std::cerr << "rank " << rank() << ": " << what << std::endl;
@@ -85,6 +95,7 @@ int run_program(int argc, char** argv, const std::function<void(Session&)>& body
   Session session(argc, argv);
   try {
     body(session);
+    session.finish();
     return 0;
   } catch (const EarlyExit& exit) {
     return exit.code;

@@ -12,7 +12,7 @@
 
 #include "common/backend/observed.hpp"
 #include "common/comm/comm.hpp"
-#include "common/support/activity.hpp"
+#include "common/support/trace.hpp"
 
 namespace course {
 
@@ -20,6 +20,7 @@ struct SessionOptions {
   std::string device = "auto";
   int64_t threads = 0;  // a rank; 0: cores of the node / ranks of the node, at least 1
   double timeout = 60;  // seconds; 0: none
+  std::string trace;    // a file, see trace.hpp; empty: none
 };
 
 class Session {
@@ -45,6 +46,9 @@ class Session {
   Activity& watch();                                       // of kernels and of world()'s collectives
   Activity* activity() const { return activity_.get(); }  // null unless watched
 
+  // Writes the trace where one is asked for. Collective; run_program calls it when the body is through.
+  void finish();
+
   // Prints on rank 0, nowhere on the others.
   std::ostream& out() { return *out_; }
 
@@ -56,6 +60,7 @@ class Session {
   char** argv_;
   std::shared_ptr<double> timeout_;
   std::unique_ptr<Activity> activity_;
+  std::unique_ptr<TraceFile> trace_;
   std::unique_ptr<Backend> backend_;
   ObservedBackend* observed_ = nullptr;  // is backend_
   bool taken_ = false;

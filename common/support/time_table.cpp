@@ -53,7 +53,9 @@ std::string rate(const TimeRow& row) {
 
 double TimeTable::imbalance() const {
   const double sum = std::accumulate(compute_ms.begin(), compute_ms.end(), 0.0);
-  return sum > 0 ? *std::max_element(compute_ms.begin(), compute_ms.end()) * static_cast<double>(compute_ms.size()) / sum : 1;
+  return sum > 0
+             ? *std::max_element(compute_ms.begin(), compute_ms.end()) * static_cast<double>(compute_ms.size()) / sum
+             : 1;
 }
 
 double TimeTable::hidden() const {
@@ -92,22 +94,29 @@ std::string TimeTable::str() const {
   if (compute_ms.size() == 1) return text;
   double span = 0;
   for (const TimeRow& row : rows) span += row.collective ? row.span_ms : 0;
-  text += cat("collectives: ", fixed(span, 2), " ms from start to end, ", fixed(100 * hidden(), 1), "% of it behind kernels; ");
+  text += cat("collectives: ", fixed(span, 2), " ms from start to end, ", fixed(100 * hidden(), 1),
+              "% of it behind kernels; ");
   return text + cat("computing, longest rank over mean: ", fixed(imbalance(), 3), "\n");
 }
 
 json TimeTable::json() const {
   nlohmann::json all = json::array();
   for (const TimeRow& row : rows)
-    all.push_back({{"name", row.name},   {"calls", row.calls}, {"ms", row.ms},           {"share", row.share},
-                   {"flops", row.flops}, {"bytes", row.bytes}, {"span_ms", row.span_ms}, {"collective", row.collective}});
-  return {{"steps", steps}, {"step_ms", step_ms}, {"rows", all}, {"compute_ms", compute_ms}, {"imbalance", imbalance()}};
+    all.push_back({{"name", row.name},
+                   {"calls", row.calls},
+                   {"ms", row.ms},
+                   {"share", row.share},
+                   {"flops", row.flops},
+                   {"bytes", row.bytes},
+                   {"span_ms", row.span_ms},
+                   {"collective", row.collective}});
+  return {
+      {"steps", steps}, {"step_ms", step_ms}, {"rows", all}, {"compute_ms", compute_ms}, {"imbalance", imbalance()}};
 }
 
 TimeTable time_table(const Totals& totals, Comm& world) {
-  const json mine = {{"kernels", to_json(totals.kernels)},
-                     {"collectives", to_json(totals.collectives)},
-                     {"seconds", totals.seconds}};
+  const json mine = {
+      {"kernels", to_json(totals.kernels)}, {"collectives", to_json(totals.collectives)}, {"seconds", totals.seconds}};
   TimeTable table;
   table.steps = totals.steps;
   const double weight = 1.0 / static_cast<double>(std::max<int64_t>(1, totals.steps)), share = weight / world.size();
