@@ -53,6 +53,7 @@ StepResult Trainer::step() {
   const Phase phase(activity_, "optimizer");
   const Parameters& parameters = optimizer_->parameters();
   gradients_.finish(parameters);
+  if (look_) look_(n);
   const double norm = gradients_.norm(parameters), lr = options_.schedule.at(n - 1);
   require_shared(std::isfinite(norm), "step ", n, ": the gradient's norm is ", norm, ", the loss ", total / tokens,
                  "; the weights stay as they were after step ", n - 1);

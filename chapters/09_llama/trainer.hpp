@@ -57,6 +57,9 @@ class Trainer {
   double validate(const TokenData& held, int64_t batch, int64_t most);
 
   void watch(Activity* activity) { activity_ = activity; }  // hears of the phases of a step; may be null
+  // Called in each step when the gradients are complete, before they are judged and clipped. Empty: nobody.
+  void on_gradients(std::function<void(int64_t step)> look) { look_ = std::move(look); }
+  Llama& model() { return *llama_; }
 
  private:
   double forward(const Batch& batch);
@@ -70,6 +73,7 @@ class Trainer {
   DataShare share_;
   GradientSteps gradients_;
   Activity* activity_ = nullptr;
+  std::function<void(int64_t)> look_;
 };
 
 }  // namespace course

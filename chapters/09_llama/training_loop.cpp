@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "chapters/09_llama/gradient_watch.hpp"
+#include "chapters/09_llama/tensor_dump.hpp"
 #include "common/support/progress.hpp"
 #include "common/support/time_table.hpp"
 
@@ -64,6 +67,18 @@ void TrainingLoop::run(Metrics& metrics) {
   if (metrics.fresh()) metrics.write("config", describe(options, session.size()));
   Activity* activity = session.activity();
   trainer.watch(activity);
+  std::optional<GradientWatch> watch;
+  std::optional<TensorDump> dump;
+  if (options.watch_gradients) watch.emplace(trainer.model(), session.world());
+  if (!options.dump_tensors.empty())
+    dump.emplace(options.dump_tensors, parameters_of(trainer.model()), session.world(), start > 0);
+  trainer.on_gradients([&](int64_t step) {
+    if (watch) {
+      if (watch->look(step) && session.rank() == 0) std::cerr << watch->first_bad() << std::endl;
+      metrics.write("gradients", watch->json(step));
+    }
+    if (dump) dump->gradients();
+  });
   const double before = validate(metrics);
   session.out() << "held-out loss before step " << start + 1 << ": " << before << std::endl;
 
@@ -98,13 +113,16 @@ void TrainingLoop::run(Metrics& metrics) {
                            {"sent_bytes", sent.total().bytes},
                            {"peak_bytes", session.backend().memory_use().peak}});
     progress.step(r.step, r.loss, rate);
+    if (dump) dump->write(r.step, r.loss);
     const Phase phase(activity, "save");
     after_step(r.step);
   }
   progress.finish();
+  trainer.on_gradients({});
   const double after = validate(metrics);
   session.out() << "held-out loss after step " << last << ": " << after << "   (" << last - start << " steps, "
                 << static_cast<int64_t>(static_cast<double>(tokens) / seconds) << " tokens/s)" << std::endl;
+  if (watch) session.out() << "\n" << watch->table() << std::endl;
   if (activity && options.time_table()) {
     spent.tokens = tokens, spent.seconds = seconds;
     const TimeTable table = time_table(spent, session.world());
