@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
     cli.parse(session);
     options.settle(cli, session.size());
     options.require_room(session);
+    if (options.time_table()) session.watch();
 
     if (!tokens_file.empty()) return write_tokens(options, tokens_file, session);
     if (!options.save.empty()) make_folder(options.save);

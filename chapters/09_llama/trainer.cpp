@@ -22,11 +22,13 @@ Trainer::Trainer(Llama& llama, AdamW& optimizer, Loss& loss, const TokenData& da
 }
 
 double Trainer::forward(const Batch& batch) {
+  const Phase phase(activity_, "forward");
   llama_->context().attend = batch.attend.defined() ? &batch.attend : nullptr;
   return loss_->forward(llama_->forward(llama_->backend().clone(batch.ids)), batch.targets);
 }
 
 StepResult Trainer::step() {
+  const Phase whole(activity_, "step");
   const int64_t n = steps() + 1;
   const std::vector<int64_t> mine = share_.mine(next_(n - 1));
   std::vector<Batch> micro;
@@ -45,13 +47,16 @@ StepResult Trainer::step() {
   double total = 0;
   for (const Batch& batch : micro) {
     total += forward(batch);
+    const Phase phase(activity_, "backward");
     llama_->backward(loss_->backward(tokens));
   }
   llama_->context().attend = nullptr;  // it was the batch's
   total = share_.sum(total);
 
+  const Phase phase(activity_, "optimizer");
   const Parameters& parameters = optimizer_->parameters();
   gradients_.finish(parameters);
+  if (look_) look_(n);
   const double norm = gradients_.norm(parameters), lr = options_.schedule.at(n - 1);
   require_shared(std::isfinite(norm), "step ", n, ": the gradient's norm is ", norm, ", the loss ", total / tokens,
                  "; the weights stay as they were after step ", n - 1);
@@ -65,6 +70,7 @@ StepResult Trainer::step() {
 }
 
 double Trainer::validate(const TokenData& held, int64_t batch, int64_t most) {
+  const Phase phase(activity_, "validation");
   llama_->set_training(false);
   double total = 0, tokens = 0;
   const int64_t samples = std::min(held.samples(), most);

@@ -50,12 +50,14 @@ void TrainingOptions::add_to(Cli& cli, const Takes& takes) {
     cli.add("--save", save, "folder for the trained model: config.json, model.safetensors, tokenizer.json").not_empty();
   }
   cli.add("--metrics", metrics, "file of JSON lines: config, step, validation, summary").not_empty();
+  cli.add("--watch-gradients", watch_gradients, "norm of every gradient, and the first value that is not finite");
+  cli.add("--dump-tensors", dump_tensors, "folder for loss, gradients and weights of each step, for ./course diff");
   cli.add("--generate", generate, "a text to go on from, after training");
   cli.add("--tokens", sampling.tokens, "how many to generate").not_negative();
   cli.add("--temperature", sampling.temperature, "of the sampling; 0: always the likeliest").not_negative();
   cli.add("--top-k", sampling.top_k, "sample among so many of the likeliest; 0: all").not_negative();
   cli.add("--top-p", sampling.top_p, "sample among the likeliest that have this probability together").positive();
-  cli.add("--quiet", quiet, "no progress line");
+  cli.add("--quiet", quiet, "no progress line, no table of times");
   cli.add("--bench", bench, "no files: time the steps on random tokens, print one JSON line");
 }
 
@@ -96,7 +98,8 @@ void TrainingOptions::settle(const Cli& cli, int64_t ranks) {
   require_usage(save_every == 0 || !save.empty(), "--save-every ", save_every, " needs --save DIR");
   require_usage(sampling.top_p <= 1, "--top-p ", sampling.top_p, " is above 1");
   require_usage(!bench || steps > 0, "--bench needs --steps above 0");
-  require_usage(!bench || (save.empty() && resume.empty() && metrics.empty()), "--bench writes and reads no files");
+  require_usage(!bench || (save.empty() && resume.empty() && metrics.empty() && dump_tensors.empty()),
+                "--bench writes and reads no files");
 }
 
 void TrainingOptions::require_room(Session& session) const {

@@ -22,10 +22,10 @@ struct TrainingOptions {
   double lr = 1e-3;
   std::vector<std::string> text;
   std::string tokenizer, samples = "stream", dtype = "f32";
-  std::string save, resume, metrics, generate;
+  std::string save, resume, metrics, generate, dump_tensors;
   int64_t save_every = 0;
   GenerateOptions sampling;
-  bool quiet = false, bench = false;
+  bool quiet = false, bench = false, watch_gradients = false;
 
   // Which sets of flags a program takes beside those of every training program.
   struct Takes {
@@ -39,6 +39,7 @@ struct TrainingOptions {
 
   LlamaConfig config() const { return config_; }
   LrSchedule schedule() const { return {lr, warmup, steps}; }
+  bool time_table() const { return !quiet && !bench; }
   int64_t last_step() const { return stop_after > 0 ? std::min(steps, stop_after) : steps; }
 
  private:

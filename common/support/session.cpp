@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/comm/mpi_comm.hpp"
+#include "common/comm/timed.hpp"
 #include "common/support/cli.hpp"
 #include "common/support/table.hpp"
 
@@ -74,6 +75,9 @@ void Session::set_up(const SessionOptions& options) {
   *timeout_ = options.timeout;
   threads_ = options.threads > 0 ? options.threads : std::max<int64_t>(1, cores() / ranks_of_node());
   backend_ = options.device == "cuda" ? make_cuda_backend() : make_cpu_backend(static_cast<int>(threads_));
+  if (options.trace.empty()) return;
+  trace_ = std::make_unique<TraceFile>(options.trace, *world_, *backend_);
+  watch().record(kMaxTraceEvents);
 }
 
 Backend& Session::backend() {
@@ -81,7 +85,32 @@ Backend& Session::backend() {
   if (!std::exchange(set_out_, true) && rank() == 0 && ranks_of_node_ > cores())
     std::cerr << cat("note: ", ranks_of_node_, " ranks share ", cores(), cores() == 1 ? " core" : " cores",
                      ": they take turns, and times say little\n");
+  taken_ = true;
   return *backend_;
+}
+
+ObservedBackend& Session::observed() {
+  if (observed_) return *observed_;
+  require(backend_ && !taken_, "kernels are observed from Cli::parse on, before anything takes the backend");
+  auto observed = std::make_unique<ObservedBackend>(std::move(backend_));
+  observed_ = observed.get();
+  backend_ = std::move(observed);
+  return *observed_;
+}
+
+Activity& Session::watch() {
+  if (activity_) return *activity_;
+  activity_ = std::make_unique<Activity>();
+  observed().observe([this](const Kernel& kernel) { activity_->kernel(kernel); });
+  world_ = std::make_unique<Timed>(std::move(world_), *activity_);
+  return *activity_;
+}
+
+void Session::finish() {
+  if (!trace_) return;
+  activity_->stop_recording();
+  const std::string line = trace_->write(*activity_, *world_);
+  if (rank() == 0) std::cerr << line << std::endl;
 }
 
 void Session::abort(const std::string& what) {
@@ -96,6 +125,7 @@ int run_program(int argc, char** argv, const std::function<void(Session&)>& body
   Session session(argc, argv);
   try {
     body(session);
+    session.finish();
     return 0;
   } catch (const EarlyExit& exit) {
     return exit.code;

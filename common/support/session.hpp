@@ -10,8 +10,9 @@
 #include <ostream>
 #include <string>
 
-#include "common/backend/backend.hpp"
+#include "common/backend/observed.hpp"
 #include "common/comm/comm.hpp"
+#include "common/support/trace.hpp"
 
 namespace course {
 
@@ -19,6 +20,7 @@ struct SessionOptions {
   std::string device = "auto";
   int64_t threads = 0;  // a rank; 0: cores of the node / ranks of the node, at least 1
   double timeout = 60;  // seconds; 0: none
+  std::string trace;    // a file, see trace.hpp; empty: none
 };
 
 class Session {
@@ -41,6 +43,15 @@ class Session {
   // Bytes that the nodes of all ranks have together, the same number on every rank. 0 before set_up.
   double memory() const { return memory_; }
 
+  // Watching begins with the first call, which comes right after Cli::parse: what has taken backend() or world() before is
+  // not seen. Throws when backend() was taken already.
+  ObservedBackend& observed();                             // for who wants to hear of kernels
+  Activity& watch();                                       // of kernels and of world()'s collectives
+  Activity* activity() const { return activity_.get(); }  // null unless watched
+
+  // Writes the trace where one is asked for. Collective; run_program calls it when the body is through.
+  void finish();
+
   // Prints on rank 0, nowhere on the others.
   std::ostream& out() { return *out_; }
 
@@ -51,7 +62,11 @@ class Session {
   int argc_;
   char** argv_;
   std::shared_ptr<double> timeout_;
+  std::unique_ptr<Activity> activity_;
+  std::unique_ptr<TraceFile> trace_;
   std::unique_ptr<Backend> backend_;
+  ObservedBackend* observed_ = nullptr;  // is backend_
+  bool taken_ = false;
   std::unique_ptr<Comm> world_;
   std::unique_ptr<std::ostream> out_;
   int64_t threads_ = 1, ranks_of_node_ = 1;
