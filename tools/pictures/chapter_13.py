@@ -1,12 +1,12 @@
 """13: the grid of two axes, and who owns which rows of a weight; bytes of both axes from the program."""
-from said import lines, value
+from said import below, lines, value
 from svg import Picture
 
 DP, TP, ROWS = 2, 2, 8
 
 
 def picture():
-    said = lines(13)
+    said = below(lines(13), "one step, one rank", 6)
     sent = {axis: sum(int(value([line], r"│ +\d+ +(\S+)").replace(",", "")) for line in said if line.startswith(axis + " "))
             for axis in ("dp", "tp")}
     p = Picture("Two axes: tensor parallelism inside, FSDP across",
