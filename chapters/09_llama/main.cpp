@@ -16,6 +16,9 @@ void make_folder(const std::string& dir) {
   std::filesystem::create_directories(dir, error);
   require_shared(std::filesystem::is_directory(dir), "--save ", dir,
                  ": is no folder and cannot be made one: ", error ? error.message() : "a file has that name");
+  const auto probe = std::filesystem::path(dir) / ".writable";
+  require_shared(std::ofstream(probe).put('x').flush(), "--save ", dir, ": cannot be written");
+  std::filesystem::remove(probe);
 }
 
 // What Hugging Face's LlamaForCausalLM.from_pretrained and AutoTokenizer read.
@@ -51,14 +54,19 @@ int main(int argc, char** argv) {
     Cli cli("09_llama", "trains a Llama on one rank, and lets it write");
     TrainingOptions options;
     options.add_to(cli, {});
+    std::string tokens_file;
+    cli.add("--write-tokens", tokens_file, "encode the text into this file, which --text takes then, and stop");
     cli.parse(session);
     options.settle(cli, session.size());
+    options.require_room(session);
+    if (options.time_table()) session.watch();
 
+    if (!tokens_file.empty()) return write_tokens(options, tokens_file, session);
     if (!options.save.empty()) make_folder(options.save);
     const TrainingData data = load_data(options, session);
     Llama llama(session.backend(), options.config());
     recompute(llama, options.recompute);
-    start_weights(llama, options);
+    start_weights(llama, options, session.world());
 
     AdamW optimizer(parameters_of(llama));
     CrossEntropy loss(session.backend(), data.train.ignore());
@@ -69,7 +77,7 @@ int main(int argc, char** argv) {
     if (options.bench) return loop.bench("09_llama");
 
     print_sizes(llama, options, session.out());
-    Metrics metrics(options.metrics, true);
+    Metrics metrics = open_metrics(options, session);
     loop.run(metrics);
     if (!options.save.empty()) save_model(llama, options, data, session.out());
     if (!options.generate.empty()) show_generated(llama, options, data, session);

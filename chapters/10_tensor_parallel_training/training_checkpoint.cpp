@@ -36,7 +36,10 @@ TrainingCheckpoints::TrainingCheckpoints(const TrainingOptions& options, AdamW& 
   }
   together(world, [&] {
     if (world.rank() != 0) return;
-    fs::create_directories(options.save);
+    std::error_code error;
+    fs::create_directories(options.save, error);
+    require(fs::is_directory(options.save), "--save ", options.save,
+            ": is no folder and cannot be made one: ", error ? error.message() : "a file has that name");
     const fs::path probe = fs::path(options.save) / ".writable";
     require(std::ofstream(probe).put('x').flush(), "--save ", options.save, ": cannot be written");
     fs::remove(probe);

@@ -11,9 +11,9 @@ double seconds_now() {
 
 double bytes_of(Elements x) { return static_cast<double>(x.count * size_of(x.type)); }
 
-bool is_tensor_type(DType type) { return type != DType::F64 && type != DType::U8 && type != DType::I64; }
-
 }  // namespace
+
+bool is_tensor_type(DType type) { return type != DType::F64 && type != DType::U8 && type != DType::I64; }
 
 Sent& Sent::operator+=(const Sent& more) {
   calls += more.calls;

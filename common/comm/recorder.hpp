@@ -25,6 +25,7 @@ struct Sent {
   Sent& operator+=(const Sent& more);
 };
 
+bool is_tensor_type(DType type);  // else it is a value of the host
 // The bytes one rank sends on a ring of `ranks` for a collective whose whole is n bytes.
 double ring_bytes(Op op, double n, int ranks);
 // What one rank sends for this call of its own.
