@@ -80,7 +80,8 @@ std::vector<Moment> tensor_parallel_memory(const StepSizes& z) {
   const auto add = [&](const std::string& name, int64_t at, int64_t activations, int64_t buffers, int64_t top_gradients,
                        int64_t layer_gradients, int64_t done) {
     const int64_t gradients = z.micro_batches > 1 ? all : top_gradients + layer_gradients + done * layer;
-    Moment m{at < 0 ? name : cat(name, ", layer ", at), at, {}, 4 * top_gradients, 4 * layer_gradients, done};
+    Moment m{at < 0 ? name : cat(name, ", layer ", at), at, {}, 4 * top_gradients, 4 * layer_gradients, done, 4 * buffers};
+    m.head_backward = at < 0 && top_gradients > 0 && done == 0;
     m.bytes[MemoryClass::Parameters] = 4 * all;
     m.bytes[MemoryClass::Gradients] = 4 * gradients;
     m.bytes[MemoryClass::Optimizer] = 8 * all;
@@ -103,8 +104,8 @@ std::vector<Moment> tensor_parallel_memory(const StepSizes& z) {
     const int64_t done = L - 1 - l;
     const int64_t base = N + l * one_layer + kept(s) + n * E;  // with the gradient that came
     if (sliced) add("the gradient gathered for the MLP", l, base + N * E, message, head, 0, done);
-    add("backward of the MLP's product", l, base + 2 * N * i, 0, head, E * i, done);
-    add("backward of the MLP", l, base + N * i + 2 * N * E, 0, head, 3 * E * i, done);
+    add("backward of gate", l, base + 2 * N * i + N * E, 0, head, 2 * E * i, done);
+    add("backward of up", l, base + N * i + 2 * N * E, 0, head, 3 * E * i, done);
     const int64_t attention = base - N * (3 * i + E) - n * (E + 1) + n * E, mlp = 3 * E * i + E;
     if (copies)
       add("the gradient gathered for the attention", l, attention + N * (q + q_columns), N * q, head, mlp + E * q_columns,
@@ -116,7 +117,7 @@ std::vector<Moment> tensor_parallel_memory(const StepSizes& z) {
         mlp + E * (2 * q_columns + kv_columns), done);
   }
   add("backward of the embedding", -1, N + n * E + (sliced ? N * E : 0), 0, top, 0, L);
-  add("the last sums", -1, 0, z.p > 1 && z.plan != PlanKind::Basic ? (2 * L + 1) * z.norm_size : 0, top, 0, L);
+  add(last_sums, -1, 0, z.p > 1 && z.plan != PlanKind::Basic ? (2 * L + 1) * z.norm_size : 0, top, 0, L);
   return moments;
 }
 

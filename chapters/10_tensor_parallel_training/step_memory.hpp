@@ -36,12 +36,15 @@ std::vector<LocalParameter> layer_parameters(const StepSizes& z);  // of one dec
 std::vector<LocalParameter> top_parameters(const StepSizes& z);    // embedding, last norm, head
 
 struct Moment {
-  std::string name;     // "backward of the MLP, layer 3"
+  std::string name;     // "backward of gate, layer 3"
   int64_t layer;        // whose, or -1
   BytesByClass bytes;
   // Of the gradients: those of embedding, norm and head so far, those of `layer` so far, and how many layers are done.
   int64_t top_gradients = 0, layer_gradients = 0, layers_done = 0;
+  int64_t messages = 0;        // of the buffers: what is there for this moment alone, packed messages and scratch
+  bool head_backward = false;  // backward has begun, and no layer's yet
 };
+inline constexpr const char* last_sums = "the last sums";  // the moment after backward, before the optimizer's step
 
 // Bytes that one decoder layer keeps for its backward. N = B·S tokens, n of them on this rank between the blocks:
 //   2 n(E+1)                      the inputs of two norms, and one number a row

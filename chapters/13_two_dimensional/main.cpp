@@ -11,6 +11,7 @@
 #include "chapters/11_loss_parallel/loss_parallel.hpp"
 #include "chapters/12_fully_sharded/distributed_sampler.hpp"
 #include "chapters/12_fully_sharded/shard_llama.hpp"
+#include "chapters/12_fully_sharded/sharded_memory.hpp"
 #include "common/chunk.hpp"
 
 using namespace course;
@@ -73,7 +74,14 @@ int main(int argc, char** argv) {
     Metrics metrics = open_metrics(options, session, trainer.steps() > 0);
     loop.run(metrics);
 
-    if (loop.first) show_traffic(session.out(), loop.first_traffic, expected_traffic(options, mesh));
+    if (loop.first) {
+      show_traffic(session.out(), loop.first_traffic, expected_traffic(options, mesh));
+      const int64_t dp_rank = mesh["dp"].coordinate();
+      const StepSizes sizes = step_sizes(options, mesh["tp"].coordinate(),
+                                         chunk(options.config().hidden_size, options.dp, dp_rank).size, session.threads());
+      show_memory(session.out(), loop.first_memory,
+                  fully_sharded_memory(tensor_parallel_memory(sizes), sizes, options.dp, dp_rank));
+    }
     if (loop.first && loop.first->step == 1) compare_with_serial(*loop.first, options, data, session);
     if (!options.generate.empty()) {
       const Unsharded whole(units);
