@@ -134,8 +134,8 @@ const Moment& peak_of(const std::vector<Moment>& moments) {
   });
 }
 
-std::string memory_differs(const MemoryUse& measured, const std::vector<Moment>& moments) {
-  const auto far = [](int64_t seen, int64_t formula) { return std::abs(seen - formula) * 10 > seen; };
+std::string memory_differs(const MemoryUse& measured, const std::vector<Moment>& moments, double within) {
+  const auto far = [&](double seen, double formula) { return std::abs(seen - formula) > within * seen; };
   const BytesByClass highest = highest_of(moments);
   for (const MemoryClass c : all_memory_classes)
     if (far(measured.peak_of[c], highest[c]))

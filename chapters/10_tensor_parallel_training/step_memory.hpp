@@ -64,7 +64,7 @@ void show_memory(std::ostream& out, const MemoryUse& measured, const std::vector
 
 BytesByClass highest_of(const std::vector<Moment>& moments);
 const Moment& peak_of(const std::vector<Moment>& moments);
-// "" where every class's highest, and the whole's, is within a tenth of the formula; else the first that is not.
-std::string memory_differs(const MemoryUse& measured, const std::vector<Moment>& moments);
+// "" where every class's highest, and the whole's, is so near the formula; else the first that is not.
+std::string memory_differs(const MemoryUse& measured, const std::vector<Moment>& moments, double within = 0.1);
 
 }  // namespace course

@@ -48,11 +48,11 @@ std::vector<Moment> fully_sharded_memory(std::vector<Moment> moments, const Step
   const int64_t waiting = std::max<int64_t>(1, L - 1);  // layers whose backward is still to come
   add("a layer gathered again", z.recompute ? 0 : waiting * layer_keeps(z), R + 2 * W + (L > 1 ? W + w : 0),
       gradients(0, head));
-  add("the first layer's gradients packed", 0, R + W + w, gradients(L - 1, head + W));
   int64_t largest = 0;  // part of a parameter, on its way to what earlier micro-batches left
   for (const auto& p : layer_parameters(z))
-    largest = std::max(largest, LocalParameter{chunk(p.rows, dp, dp_rank).size, p.row}.bytes());
-  add("the root's gradients packed", 0, R + r, gradients(L, R + (again ? largest : 0)));
+    if (again) largest = std::max(largest, LocalParameter{chunk(p.rows, dp, dp_rank).size, p.row}.bytes());
+  add("the first layer's gradients packed", 0, R + W + w, gradients(L - 1, head + W + (L > 1 ? largest : 0)));
+  add("the root's gradients packed", 0, R + r, gradients(L, R + largest));
   return moments;
 }
 

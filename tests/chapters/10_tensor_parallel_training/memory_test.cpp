@@ -61,7 +61,7 @@ TEST_CASE("memory: what the pool counts in a step is the formula, class by class
         CAPTURE(name_of(plan), what, accumulate);
         const auto moments = tensor_parallel_memory(sizes(plan, what, accumulate));
         const MemoryUse seen = train(plan, what, accumulate, 1).first;
-        CHECK(memory_differs(seen, moments) == "");
+        CHECK(memory_differs(seen, moments, 0.02) == "");
         CHECK(seen.peak_of[MemoryClass::Parameters] == moments[0].bytes[MemoryClass::Parameters]);
         CHECK(seen.peak_of[MemoryClass::Optimizer] == moments[0].bytes[MemoryClass::Optimizer]);
         CHECK(seen.peak_of[MemoryClass::Gradients] == highest_of(moments)[MemoryClass::Gradients]);
