@@ -13,9 +13,9 @@ namespace fs = std::filesystem;
 
 void make_writable_folder(const std::string& flag, const std::string& dir) {
   std::error_code error;
+  require(!fs::exists(dir, error) || fs::is_directory(dir), flag, " ", dir, ": is no folder, a file has that name");
   fs::create_directories(dir, error);
-  require(fs::is_directory(dir), flag, " ", dir,
-          ": is no folder and cannot be made one: ", error ? error.message() : "a file has that name");
+  require(fs::is_directory(dir), flag, " ", dir, ": cannot be made: ", error.message());
   const fs::path probe = fs::path(dir) / ".writable";
   errno = 0;
   require(std::ofstream(probe).put('x').flush(), flag, " ", dir, ": cannot be written: ", std::strerror(errno));
