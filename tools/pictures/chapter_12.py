@@ -60,7 +60,7 @@ def picture():
     p.line((left, height(whole)), (right, height(whole)), dashed=True)
     p.text(right, height(whole) - 7, f"plain data parallelism: {whole:.0f} MiB, always", 11.5, "end")
     middle = left + (1 + 2 * LAYERS) * width + width
-    p.text(left + 8, height(own + root + 2 * layer) - 8, f"a layer at work and the next on its way: {layer:.0f} MiB each", 11.5)
+    p.text(left + 8, height(own + root + 2 * layer) - 8, f"a layer, the next on its way: {layer:.0f} MiB each", 11.5)
     p.line((middle, 84 + 30), (middle, bottom + 8), dashed=True)
     p.text((left + middle) / 2, bottom + 20, f"forward: {LAYERS + 1} all-gathers", 12, "middle", bold=True)
     p.text((middle + right) / 2, bottom + 20, f"backward: {LAYERS} all-gathers, {LAYERS + 1} reduce-scatters", 11.5, "middle", bold=True)
