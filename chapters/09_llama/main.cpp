@@ -5,21 +5,11 @@
 
 #include "chapters/09_llama/recompute.hpp"
 #include "chapters/09_llama/training_loop.hpp"
+#include "common/support/folder.hpp"
 
 using namespace course;
 
 namespace {
-
-// Before the training: after it would be late to hear that there is no room for the result.
-void make_folder(const std::string& dir) {
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  require_shared(std::filesystem::is_directory(dir), "--save ", dir,
-                 ": is no folder and cannot be made one: ", error ? error.message() : "a file has that name");
-  const auto probe = std::filesystem::path(dir) / ".writable";
-  require_shared(std::ofstream(probe).put('x').flush(), "--save ", dir, ": cannot be written");
-  std::filesystem::remove(probe);
-}
 
 // What Hugging Face's LlamaForCausalLM.from_pretrained and AutoTokenizer read.
 void save_model(Llama& llama, const TrainingOptions& options, const TrainingData& data, std::ostream& out) {
@@ -55,14 +45,16 @@ int main(int argc, char** argv) {
     TrainingOptions options;
     options.add_to(cli, {});
     std::string tokens_file;
-    cli.add("--write-tokens", tokens_file, "encode the text into this file, which --text takes then, and stop");
+    cli.add("--write-tokens", tokens_file, "encode the text into this file, which --text takes then, and stop")
+        .not_empty();
     cli.parse(session);
     options.settle(cli, session.size());
     options.require_room(session);
     if (options.time_table()) session.watch();
 
     if (!tokens_file.empty()) return write_tokens(options, tokens_file, session);
-    if (!options.save.empty()) make_folder(options.save);
+    // After the training it would be late to hear that there is no room for the result.
+    if (!options.save.empty()) together(session.world(), [&] { make_writable_folder("--save", options.save); });
     const TrainingData data = load_data(options, session);
     Llama llama(session.backend(), options.config());
     recompute(llama, options.recompute);

@@ -1,10 +1,8 @@
 #include "chapters/09_llama/tensor_dump.hpp"
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
+#include "common/support/folder.hpp"
 #include "common/support/safetensors.hpp"
 #include "common/support/session.hpp"
 
@@ -34,16 +32,10 @@ TensorDump::TensorDump(std::string dir, const Parameters& parameters, Comm& worl
                  " parameters is too large to dump, ", kMostParameters, " at the most");
   together(world, [&] {
     if (world.rank() != 0) return;
-    std::error_code error;
-    fs::create_directories(dir_, error);
-    require(fs::is_directory(dir_), "--dump-tensors ", dir_, ": is no folder and cannot be made one");
+    make_writable_folder("--dump-tensors", dir_);
     for (const auto& entry : fs::directory_iterator(dir_))
       require(goes_on || !entry.path().filename().string().starts_with("step-"), "--dump-tensors ", dir_,
               ": holds the steps of an earlier run; take another folder");
-    const fs::path probe = fs::path(dir_) / ".writable";
-    require(std::ofstream(probe).put('x').flush(), "--dump-tensors ", dir_,
-            ": cannot be written: ", std::strerror(errno));
-    fs::remove(probe);
   });
 }
 

@@ -25,8 +25,8 @@ struct DataShare {
 
 // What lies between backward and the optimizer. On one rank: nothing to reduce.
 struct GradientSteps {
-  std::function<void(const Parameters&)> finish = [](const Parameters&) {
-  };                                              // sums that are still to be made (chapter 10)
+  // Sums that are still to be made (chapter 10).
+  std::function<void(const Parameters&)> finish = [](const Parameters&) {};
   std::function<double(const Parameters&)> norm;  // of all gradients of the model; empty: of one rank's
 };
 

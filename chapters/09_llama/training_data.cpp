@@ -2,12 +2,12 @@
 
 #include <xxhash.h>
 
-#include <chrono>
 #include <filesystem>
 
 #include "chapters/09_llama/bpe_trainer.hpp"
 #include "chapters/09_llama/text.hpp"
 #include "chapters/09_llama/token_file.hpp"
+#include "common/clock.hpp"
 #include "common/rng.hpp"
 
 namespace course {
@@ -138,7 +138,7 @@ TrainingData load_data(const TrainingOptions& options, Session& session) {
 void SignOfLife::say(uint8_t over) { world_->broadcast(std::span(&over, 1), 0).wait(); }
 
 void SignOfLife::beat() {
-  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  const double now = seconds_now();
   if (last_ >= 0 && now - last_ < 5) return;
   last_ = now;
   say(0);

@@ -3,13 +3,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "chapters/09_llama/gradient_watch.hpp"
 #include "chapters/09_llama/tensor_dump.hpp"
+#include "common/clock.hpp"
 #include "common/support/progress.hpp"
 #include "common/support/time_table.hpp"
 
@@ -17,8 +17,6 @@ namespace course {
 namespace {
 
 using nlohmann::json;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 json by_class(const BytesByClass& bytes) {
   json all;
@@ -106,12 +104,12 @@ void TrainingLoop::run(Metrics& metrics) {
   while (trainer.steps() < last) {
     session.backend().reset_peak();
     const Traffic before = traffic;
-    const double begin = now();
+    const double begin = seconds_now();
     if (activity) activity->count_into(&spent);
     const StepResult r = trainer.step();
     if (activity) activity->count_into(nullptr);
     ++spent.steps;
-    const double took = now() - begin;
+    const double took = seconds_now() - begin;
     const Traffic sent = traffic.since(before);
     const MemoryUse memory = session.backend().memory_use();
     if (!first) {
@@ -162,9 +160,9 @@ void TrainingLoop::bench(const std::string& program) {
   double loss = 0;
   trainer.watch(session.activity());
   for (int64_t i = 0; i < 3 + options.steps; ++i) {
-    const double begin = now();
+    const double begin = seconds_now();
     loss = trainer.step().loss;
-    if (i >= 3) ms.push_back((now() - begin) * 1e3);
+    if (i >= 3) ms.push_back((seconds_now() - begin) * 1e3);
   }
   std::nth_element(ms.begin(), ms.begin() + ms.size() / 2, ms.end());
   const double median = ms[ms.size() / 2];

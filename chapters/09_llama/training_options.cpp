@@ -28,7 +28,12 @@ void TrainingOptions::add_to(Cli& cli, const Takes& takes) {
     cli.add("--dp", dp, "ranks of the data-parallel axis; 0: the ranks left, or 1").not_negative().at_most(most);
   if (takes.plan) cli.add("--plan", plan, "how the layers are cut").one_of({"basic", "sequence", "article"});
   if (takes.loss_parallel) cli.add("--loss-parallel", loss_parallel, "cross-entropy on parts of the vocabulary");
-  if (takes.ddp) cli.add("--ddp", ddp, "whole parameters on every rank, in place of FSDP");
+  if (takes.ddp) {
+    cli.add("--ddp", ddp, "whole parameters on every rank, in place of FSDP");
+    cli.add("--bucket-mb", bucket_mb, "with --ddp: about so many MiB of gradients in one all-reduce")
+        .positive()
+        .at_most(1 << 20);
+  }
   cli.add("--batch", batch, "sequences a step, over all ranks; 0: the preset's").not_negative().at_most(most);
   cli.add("--seq", seq, "tokens a sequence; 0: the preset's").not_negative().at_most(most);
   cli.add("--steps", steps, "steps of the whole training, from the very beginning").not_negative();
@@ -50,9 +55,10 @@ void TrainingOptions::add_to(Cli& cli, const Takes& takes) {
   } else {
     cli.add("--save", save, "folder for the trained model: config.json, model.safetensors, tokenizer.json").not_empty();
   }
-  cli.add("--metrics", metrics, "file of JSON lines: config, step, validation, summary").not_empty();
+  cli.add("--metrics", metrics, "file of JSON lines: config, step, validation, gradients, time, summary").not_empty();
   cli.add("--watch-gradients", watch_gradients, "norm of every gradient, and the first value that is not finite");
-  cli.add("--dump-tensors", dump_tensors, "folder for loss, gradients and weights of each step, for ./course diff");
+  cli.add("--dump-tensors", dump_tensors, "folder for loss, gradients and weights of each step, for ./course diff")
+      .not_empty();
   cli.add("--generate", generate, "a text to go on from, after training");
   cli.add("--tokens", sampling.tokens, "how many to generate").not_negative();
   cli.add("--temperature", sampling.temperature, "of the sampling; 0: always the likeliest").not_negative();

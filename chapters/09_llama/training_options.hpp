@@ -23,7 +23,7 @@ struct TrainingOptions {
   std::vector<std::string> text;
   std::string tokenizer, samples = "stream", dtype = "f32", recompute = "none";
   std::string save, resume, metrics, generate, dump_tensors;
-  int64_t save_every = 0;
+  int64_t save_every = 0, bucket_mb = 25;
   GenerateOptions sampling;
   bool quiet = false, bench = false, watch_gradients = false;
 

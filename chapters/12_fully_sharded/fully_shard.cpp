@@ -103,7 +103,7 @@ std::shared_ptr<FsdpUnit> fully_shard(Module& module, const DeviceMesh& dp, bool
   require_shared(!mine.empty(), "fully_shard: every parameter of this ", module.kind(), " belongs to a unit already");
 
   const auto unit = std::make_shared<FsdpUnit>(mine, dp);
-  const bool outermost = mine.size() < parameters_of(module).size();
+  unit->outermost_ = mine.size() < parameters_of(module).size();
   Hooks hooks;
   hooks.before_forward = [unit](DTensor x) {
     unit->unshard();
@@ -119,11 +119,11 @@ std::shared_ptr<FsdpUnit> fully_shard(Module& module, const DeviceMesh& dp, bool
     if (unit->previous_) unit->previous_->start_unshard();
     return dy;
   };
-  hooks.after_backward = [unit, outermost](DTensor dx) {
+  hooks.after_backward = [unit](DTensor dx) {
     unit->reshard();
     if (unit->next_) unit->next_->finish_reduce();
     unit->start_reduce();
-    if (outermost || !unit->next_) unit->finish_reduce();
+    if (unit->outermost_ || !unit->next_) unit->finish_reduce();
     return dx;
   };
   module.wrap(std::move(hooks));
@@ -131,6 +131,7 @@ std::shared_ptr<FsdpUnit> fully_shard(Module& module, const DeviceMesh& dp, bool
 }
 
 void run_in_order(const std::vector<std::shared_ptr<FsdpUnit>>& units, InFlight& in_flight) {
+  require_shared(!units.empty() && units[0]->outermost_, "run_in_order: the first unit is the one around the others");
   for (size_t i = 0; i < units.size(); ++i) {
     FsdpUnit &unit = *units[i], &next = *units[(i + 1) % units.size()];
     unit.next_ = &next;

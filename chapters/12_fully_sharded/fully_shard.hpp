@@ -26,6 +26,7 @@ namespace course {
 class FsdpUnit {
  public:
   FsdpUnit(const Parameters& parameters, DeviceMesh dp);
+  FsdpUnit(const FsdpUnit&) = delete;
 
   // Own parts → whole values, unless they are whole already: pack, all-gather, lay each parameter's rows together. The first
   // half may be done early; unshard() does what is left.
@@ -59,6 +60,7 @@ class FsdpUnit {
 
   DeviceMesh dp_;
   bool held_ = false;
+  bool outermost_ = false;  // other units lie below
   std::vector<Piece> pieces_;
   Counts counts_;      // elements of each rank's part
   int64_t total_ = 0;  // and of all
@@ -74,7 +76,8 @@ std::shared_ptr<FsdpUnit> fully_shard(Module& module, const DeviceMesh& dp, bool
 
 // Tells the units the order in which forward runs them, the outermost (the root) first, which starts and ends both passes. From
 // then on a unit gathers ahead for the one that runs after it, in forward and in backward, and a reduce-scatter is waited for
-// one unit later. Memory: one more unit's buffer. The units, and `in_flight`, must live as long as any of them runs.
+// one unit later. Memory: one more unit's buffer. The units, and `in_flight`, must live as long as any of them runs. Throws
+// SharedError where the first is not outermost: nobody would then wait for the last reduce-scatter.
 void run_in_order(const std::vector<std::shared_ptr<FsdpUnit>>& units, InFlight& in_flight);
 
 }  // namespace course

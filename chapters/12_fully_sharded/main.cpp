@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
     start_weights(llama, options, session.world());
 
     AdamW optimizer(parameters_of(llama));
-    Ddp ddp(optimizer.parameters(), mesh);
+    Ddp ddp(optimizer.parameters(), mesh, options.bucket_mb << 20);
     if (options.ddp) ddp.reduce_during_backward(llama, options.accumulate, in_flight);
     CrossEntropy loss(session.backend(), data.train.ignore());
     GradientSteps gradients;

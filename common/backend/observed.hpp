@@ -15,13 +15,11 @@ namespace course {
 
 struct Kernel {
   const char* name;  // the function's: "matmul". A literal, so it outlives everything
-  double
-      flops;  // matmul 2·M·N·K; attention 4·D a query-key pair that is seen, backward 10·D; 0 where bytes are the work
+  // matmul 2·M·N·K; attention 4·D a query-key pair that is seen, backward 10·D; 0 where bytes are the work
+  double flops;
   double bytes;       // that it must at least read and write: each argument once, twice where it is both
   double begin, end;  // seconds of the steady clock, on the host
 };
-
-double seconds_now();  // of the same clock
 
 // Around a Backend that it owns. What a kernel does, and what it throws, is the inner one's; a kernel that throws is
 // not told of. Observers are called on the thread that called the kernel, in the order in which they came, after each
@@ -81,12 +79,8 @@ class ObservedBackend : public Backend {
   void adamw(Tensor& value, const Tensor& grad, Tensor& mean, Tensor& square, const AdamWStep& step) override;
 
  private:
-  struct Cost {
-    double flops, bytes;
-  };
-  // Runs the kernel; where someone observes, times it, asks for its cost, and tells.
-  template <typename Body, typename CostOf>
-  void run(const char* name, const Body& body, const CostOf& cost) const;
+  double now() const;  // seconds_now(), where someone observes
+  void tell(const char* name, double begin, double flops, double bytes) const;
 
   std::unique_ptr<Backend> inner_;
   std::vector<std::function<void(const Kernel&)>> observers_;

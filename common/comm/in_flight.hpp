@@ -22,6 +22,7 @@ class InFlight {
   // Polls the work from now on, until it is complete or its last owner lets go of it.
   std::shared_ptr<Work> add(Work work);
   void poll();
+  size_t size() const { return works_.size(); }  // works it still knows of
 
  private:
   std::vector<std::weak_ptr<Work>> works_;

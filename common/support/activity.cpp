@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/clock.hpp"
+
 namespace course {
 namespace {
 

@@ -104,7 +104,7 @@ Cli::Cli(const std::string& program, const std::string& what) : impl_(std::make_
   add("--threads", impl_->session.threads, "threads a rank; 0: the node's cores over its ranks")
       .not_negative()
       .at_most(1024);
-  add("--trace", impl_->session.trace, "file for what every rank did when, to open at ui.perfetto.dev");
+  add("--trace", impl_->session.trace, "file for what every rank did when, to open at ui.perfetto.dev").not_empty();
   add("--timeout", impl_->session.timeout, "seconds after which a wait counts as a hang; 0: never").not_negative();
 }
 

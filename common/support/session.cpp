@@ -73,7 +73,7 @@ void Session::set_up(const SessionOptions& options) {
   ranks_of_node_ = ranks_of_node();
   memory_ = world_->sum(memory_of_node() / static_cast<double>(ranks_of_node_));
   *timeout_ = options.timeout;
-  threads_ = options.threads > 0 ? options.threads : std::max<int64_t>(1, cores() / ranks_of_node());
+  threads_ = options.threads > 0 ? options.threads : std::max<int64_t>(1, cores() / ranks_of_node_);
   backend_ = options.device == "cuda" ? make_cuda_backend() : make_cpu_backend(static_cast<int>(threads_));
   if (options.trace.empty()) return;
   trace_ = std::make_unique<TraceFile>(options.trace, *world_, *backend_);

@@ -1,8 +1,8 @@
 // --trace FILE: what every rank did when, as one file for https://ui.perfetto.dev or chrome://tracing.
 //
-//   rank 0        │step│forward│matmul│ │all-reduce│ ...     phases, and in them kernels, and collectives waited for at
-//   once rank 0 comm   │    all-gather    │ │ reduce-scatter │    collectives under way while the rank did something
-//   else rank 1        ...
+//   rank 0        phases, and in them kernels, and collectives that were waited for at once
+//   rank 0 comm   collectives that were under way while the rank did something else
+//   rank 1        ...
 //
 // Format: "Trace Event Format" (Chromium project), complete events ("ph": "X"), times in microseconds. Events of one
 // track nest or do not overlap. ./course trace FILE sums it up.
@@ -11,6 +11,7 @@
 #include <functional>
 #include <string>
 
+#include "common/clock.hpp"
 #include "common/support/activity.hpp"
 
 namespace course {

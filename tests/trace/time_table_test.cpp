@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "common/clock.hpp"
 #include "common/comm/timed.hpp"
 #include "tests/chapters/13_two_dimensional/two_dimensional.hpp"
 

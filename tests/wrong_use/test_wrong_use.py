@@ -336,6 +336,12 @@ def outputs():
         one("--save /proc", ("--save /proc", "cannot be written"))            # a folder, but not one to write to
         one("--save ''", ("--save", "empty"), code=2)
         one("--metrics ''", ("--metrics", "empty"), code=2)
+        one("--trace ''", ("--trace", "empty"), code=2)
+        one("--trace {d}/none/t.json", ("--trace {d}/none/t.json", "No such file"))
+        one("--dump-tensors ''", ("--dump-tensors", "empty"), code=2)
+        one("--dump-tensors {d}/one", ("--dump-tensors {d}/one", "a file has that name"), prepare=file("one", "x"))
+        one("--dump-tensors /proc", ("--dump-tensors /proc", "cannot be written"))
+        one("--bench --dump-tensors {d}/new", ("--bench",), code=2)
         one("--bench --save {d}/new", ("--bench",), code=2)
     rows += training("--save {f}/saved " + NEVER_ENDS, ("--save {f}/saved", "another run's"), CHECKPOINTS, code=1)
     return rows

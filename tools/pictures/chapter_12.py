@@ -10,13 +10,14 @@ MIB = 4 / 2**20
 
 
 def events():
-    """[(name, MiB held above the own part, collective)], in order."""
+    """[(name, MiB held above the own part, collective)], in order. While a layer computes, the next one's buffer is there."""
     root, layer = ROOT * MIB, LAYER * MIB
+    there_and_next = lambda last: root + layer * (1 if last else 2)  # noqa: E731
     steps = [("root", root, "AG")]
     for n in range(LAYERS):
-        steps += [(f"{n}", root + layer, "AG"), ("", root, "")]
+        steps += [(f"{n}", there_and_next(n == LAYERS - 1), "AG"), ("", there_and_next(n == LAYERS - 1) - layer, "")]
     for n in reversed(range(LAYERS)):
-        steps += [(f"{n}", root + layer, "AG"), ("", root, "RS")]
+        steps += [(f"{n}", there_and_next(n == 0), "AG"), ("", there_and_next(n == 0) - layer, "RS")]
     return steps + [("", 0, "RS")]
 
 
@@ -33,8 +34,8 @@ def picture():
     own, root, layer = whole / RANKS, ROOT * MIB, LAYER * MIB
     p = Picture("FSDP: what a rank holds of the parameters, while a step runs",
                 f"The article's model, {LAYERS} layers on {RANKS} ranks. A rank owns {own:.0f} MiB at all times. The root, {root:.0f} MiB, is gathered "
-                f"at the start and kept until its backward is done; each layer, {layer:.0f} MiB, is gathered, used and forgotten, forward and "
-                f"again backward. Plain data parallelism holds {whole:.0f} MiB all the time.", 400)
+                f"at the start and kept until its backward is done; each layer, {layer:.0f} MiB, is gathered while the one before it "
+                f"computes, used and forgotten, forward and again backward. Plain data parallelism holds {whole:.0f} MiB all the time.", 400)
     p.text(20, 54, f"the article's model: {LAYERS} layers of {layer:.1f} MiB, a root of {root:.0f} MiB (embedding, last norm, head), {RANKS} ranks",
            12, kind="soft")
     left, right, bottom, top, most = 110, 735, 330, 92, 720
@@ -59,10 +60,10 @@ def picture():
     p.line((left, height(whole)), (right, height(whole)), dashed=True)
     p.text(right, height(whole) - 7, f"plain data parallelism: {whole:.0f} MiB, always", 11.5, "end")
     middle = left + (1 + 2 * LAYERS) * width + width
-    p.text(left + 8, height(own + root + layer) - 8, f"layers, one at a time: {layer:.0f} MiB", 11.5)
+    p.text(left + 8, height(own + root + 2 * layer) - 8, f"a layer, the next on its way: {layer:.0f} MiB each", 11.5)
     p.line((middle, 84 + 30), (middle, bottom + 8), dashed=True)
     p.text((left + middle) / 2, bottom + 20, f"forward: {LAYERS + 1} all-gathers", 12, "middle", bold=True)
     p.text((middle + right) / 2, bottom + 20, f"backward: {LAYERS} all-gathers, {LAYERS + 1} reduce-scatters", 11.5, "middle", bold=True)
-    p.text(20, bottom + 52, f"At the most {own + root + layer:.0f} MiB. AdamW's two moments are never gathered: {2 * own:.0f} MiB a rank, where plain "
+    p.text(20, bottom + 52, f"At the most {own + root + 2 * layer:.0f} MiB. AdamW's two moments are never gathered: {2 * own:.0f} MiB a rank, where plain "
            f"has {2 * whole:.0f}.", 11.5)
     return p

@@ -8,6 +8,7 @@
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
 #include "chapters/10_tensor_parallel_training/step_traffic.hpp"
 #include "tests/chapters/09_llama/golden_llama.hpp"
+#include "tests/chapters/10_tensor_parallel_training/calls.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/check_module.hpp"
 
@@ -17,14 +18,6 @@ using namespace course::test;
 namespace {
 
 constexpr PlanKind plans[] = {PlanKind::Basic, PlanKind::Sequence, PlanKind::Article};
-
-using Calls = std::map<std::string, int64_t>;  // by PyTorch's name of the collective
-
-Calls calls_of(const Traffic& traffic) {
-  return {{"all_gather", traffic.count(Op::AllGather)},
-          {"reduce_scatter", traffic.count(Op::ReduceScatter)},
-          {"all_reduce", traffic.count(Op::AllReduce)}};
-}
 
 struct Phases {
   Calls forward, backward, finish;

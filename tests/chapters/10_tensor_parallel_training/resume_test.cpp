@@ -6,22 +6,13 @@
 #include "chapters/10_tensor_parallel_training/training_checkpoint.hpp"
 #include "tests/chapters/10_tensor_parallel_training/tensor_parallel.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/shared_folder.hpp"
 
 using namespace course;
 using namespace course::test;
 namespace fs = std::filesystem;
 
 namespace {
-
-// A folder of rank 0, known to all, gone at the end.
-struct SharedFolder {
-  std::string path;
-  SharedFolder()
-      : path(world().broadcast_text((fs::temp_directory_path() / cat("course_10_", getpid())).string(), 0)) {}
-  ~SharedFolder() {
-    if (world().rank() == 0) fs::remove_all(path);
-  }
-};
 
 // Weights and both moments, a parameter after the other.
 std::vector<const Tensor*> tensors_of(TensorParallel& run) {

@@ -13,6 +13,7 @@
 #include "chapters/11_loss_parallel/loss_parallel.hpp"
 #include "common/comm/recorder.hpp"
 #include "tests/chapters/09_llama/golden_llama.hpp"
+#include "tests/chapters/10_tensor_parallel_training/calls.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/check_module.hpp"
@@ -30,14 +31,6 @@ json read_json(const std::string& path) {
 }
 
 DeviceMesh tp_mesh(Comm& comm = world()) { return DeviceMesh(comm, backend(), {{"tp", comm.size()}}); }
-
-using Calls = std::map<std::string, int64_t>;  // by PyTorch's name of the collective
-
-Calls calls_of(const Traffic& traffic) {
-  return {{"all_gather", traffic.count(Op::AllGather)},
-          {"reduce_scatter", traffic.count(Op::ReduceScatter)},
-          {"all_reduce", traffic.count(Op::AllReduce)}};
-}
 
 struct Phases {
   Calls forward, backward;  // the loss is in both

@@ -3,6 +3,7 @@
 
 #include "chapters/12_fully_sharded/ddp.hpp"
 #include "chapters/12_fully_sharded/shard_llama.hpp"
+#include "common/comm/decorator.hpp"
 #include "tests/chapters/09_llama/llamas.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/check_module.hpp"
@@ -15,29 +16,24 @@ namespace {
 using Diary = std::vector<std::string>;
 
 // Writes down when each collective starts, and when its Work is found complete.
-class Witness : public Comm {
+class Witness : public CommDecorator {
  public:
-  Witness(Comm& inner, Diary& diary) : inner_(&inner), diary_(&diary) {}
-  Witness(std::unique_ptr<Comm> inner, Diary& diary) : owned_(std::move(inner)), inner_(owned_.get()), diary_(&diary) {}
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  const std::string& name() const override { return inner_->name(); }
+  Witness(Comm& inner, Diary& diary) : CommDecorator(inner), diary_(&diary) {}
+  Witness(std::unique_ptr<Comm> inner, Diary& diary) : CommDecorator(std::move(inner)), diary_(&diary) {}
   std::unique_ptr<Comm> split(int color, int key, const std::string& name) override {
-    return std::make_unique<Witness>(inner_->split(color, key, name), *diary_);
+    return std::make_unique<Witness>(inner().split(color, key, name), *diary_);
   }
   Work start(const Call& call) override {
     diary_->push_back(cat(name_of(call.op), " starts"));
-    auto inner = std::make_shared<Work>(inner_->start(call));
-    return Work([this, op = call.op, inner] {
-      const bool done = inner->test();
+    auto work = std::make_shared<Work>(inner().start(call));
+    return Work([this, op = call.op, work] {
+      const bool done = work->test();
       if (done) diary_->push_back(cat(name_of(op), " ends"));
       return done;
     });
   }
 
  private:
-  std::unique_ptr<Comm> owned_;
-  Comm* inner_;
   Diary* diary_;
 };
 
@@ -159,4 +155,12 @@ TEST_CASE("DDP starts a bucket in the last micro-batch, as soon as backward is d
     at_the_end.reduce_gradients();
     check_equal_gradients(run, plain);
   }
+}
+
+TEST_CASE("units in an order that does not begin with the root are refused") {
+  if (world().size() == 1) return;
+  Run run;
+  const FsdpUnits units = fully_shard_llama(run.llama, run.mesh);  // the root is the last here
+  CHECK_THROWS_WITH(run_in_order(units, run.in_flight), Catch::Contains("the one around the others"));
+  CHECK_THROWS_WITH(run_in_order({}, run.in_flight), Catch::Contains("the one around the others"));
 }

@@ -7,6 +7,7 @@
 #include "chapters/10_tensor_parallel_training/training_checkpoint.hpp"
 #include "common/support/session.hpp"
 #include "tests/chapters/13_two_dimensional/two_dimensional.hpp"
+#include "tests/support/shared_folder.hpp"
 
 using namespace course;
 using namespace course::test;
@@ -35,17 +36,6 @@ void check_parts(TwoDimensional& run, TwoDimensional& whole, double tolerance) {
     CHECK(differs(*parts[i], part_of(*wholes[i], p.owned_box()), tolerance) == "");
   }
 }
-
-// A folder of rank 0, known to all, gone at the end.
-struct SharedFolder {
-  std::string path;
-  SharedFolder()
-      : path(world().broadcast_text((std::filesystem::temp_directory_path() / cat("course_13_", getpid())).string(),
-                                    0)) {}
-  ~SharedFolder() {
-    if (world().rank() == 0) std::filesystem::remove_all(path);
-  }
-};
 
 void resume_everywhere(const MeshSize& from, const PlanChoice& choice, const std::vector<MeshSize>& meshes) {
   INFO("saved on " << show(from, choice));
