@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
       sizes.plan = PlanKind::Basic;
       const auto moments = tensor_parallel_memory(sizes);
       show_memory(session.out(), loop.first_memory,
-                  options.ddp ? data_parallel_memory(moments, options.dp)
+                  options.ddp ? data_parallel_memory(moments, sizes, options.dp, ddp.bucket_bytes())
                               : fully_sharded_memory(moments, sizes, options.dp, mesh.coordinate()));
     }
     if (loop.first && loop.first->step == 1) compare_with_serial(*loop.first, options, data, session);

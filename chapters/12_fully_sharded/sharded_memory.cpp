@@ -1,18 +1,22 @@
 #include "chapters/12_fully_sharded/sharded_memory.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/chunk.hpp"
 
 namespace course {
+namespace {
+
+int64_t whole(const std::vector<LocalParameter>& all) {
+  return std::accumulate(all.begin(), all.end(), int64_t{0},
+                         [](int64_t sum, const auto& p) { return sum + p.bytes(); });
+}
+
+}  // namespace
 
 std::vector<Moment> fully_sharded_memory(std::vector<Moment> moments, const StepSizes& z, int64_t dp, int64_t dp_rank) {
   if (dp == 1) return moments;
-  const auto whole = [](const std::vector<LocalParameter>& all) {
-    int64_t sum = 0;
-    for (const auto& p : all) sum += p.bytes();
-    return sum;
-  };
   const auto mine = [&](const std::vector<LocalParameter>& all) {
     int64_t sum = 0;
     for (const auto& p : all) sum += LocalParameter{chunk(p.rows, dp, dp_rank).size, p.row}.bytes();
@@ -27,7 +31,8 @@ std::vector<Moment> fully_sharded_memory(std::vector<Moment> moments, const Step
 
   for (Moment& m : moments) {
     const bool over = m.name == last_sums, layer = m.layer >= 0;
-    const bool gathering = m.layer > 0 || m.head_backward, reducing = layer ? m.layers_done > 0 : m.layers_done == L && !over;
+    const bool gathering = m.layer > 0 || m.head_backward,
+               reducing = layer ? m.layers_done > 0 : m.layers_done == L && !over;
     m.bytes[MemoryClass::Parameters] = owned;
     m.bytes[MemoryClass::Optimizer] = 2 * owned;
     m.bytes[MemoryClass::Gradients] =
@@ -56,10 +61,22 @@ std::vector<Moment> fully_sharded_memory(std::vector<Moment> moments, const Step
   return moments;
 }
 
-std::vector<Moment> data_parallel_memory(std::vector<Moment> moments, int64_t dp) {
-  if (dp > 1)
-    for (Moment& m : moments)
-      if (m.name == last_sums) m.bytes[MemoryClass::Buffers] += m.bytes[MemoryClass::Gradients];
+std::vector<Moment> data_parallel_memory(std::vector<Moment> moments, const StepSizes& z, int64_t dp,
+                                         const std::vector<int64_t>& bucket_bytes) {
+  if (dp == 1) return moments;
+  const int64_t layer = whole(layer_parameters(z)), top = whole(top_parameters(z));
+  const int64_t head = top - top_parameters(z).front().bytes();
+  for (Moment& m : moments) {
+    const bool head_done = m.layer >= 0 || m.layers_done > 0;
+    const int64_t ready =
+        m.name == last_sums ? top + m.layers_done * layer : (head_done ? head : 0) + m.layers_done * layer;
+    int64_t packed = 0;
+    for (const int64_t bucket : bucket_bytes) {
+      if (packed + bucket > ready) break;
+      packed += bucket;
+    }
+    m.bytes[MemoryClass::Buffers] += packed;
+  }
   return moments;
 }
 

@@ -15,7 +15,10 @@ namespace course {
 // for dp 1.
 std::vector<Moment> fully_sharded_memory(std::vector<Moment> moments, const StepSizes& sizes, int64_t dp, int64_t dp_rank);
 
-// DDP: as they were, and the packed gradients, which wait in their buckets for the end of backward.
-std::vector<Moment> data_parallel_memory(std::vector<Moment> moments, int64_t dp);
+// DDP: as they were, and the buckets that are packed by then, `bucket_bytes` in the order in which backward fills them. They
+// wait for the end of backward, so they pile up on the way. Of the layer in work nothing is counted: it has packed a bucket
+// or two, less than a layer's gradients.
+std::vector<Moment> data_parallel_memory(std::vector<Moment> moments, const StepSizes& sizes, int64_t dp,
+                                         const std::vector<int64_t>& bucket_bytes);
 
 }  // namespace course
