@@ -37,13 +37,15 @@ class Error : public std::runtime_error {
 // A fault that every rank sees alike (a missing file read by all, a shape in a config): rank 0 says it, all end in order.
 class SharedError : public Error {
  public:
-  using Error::Error;
+  explicit SharedError(const std::string& what, std::source_location at = std::source_location::current())
+      : Error(what, at) {}  // not `using Error::Error`: nvcc 13.0 breaks on an inherited default argument of this kind
 };
 
 // Wrong words on the command line. Every rank sees it alike; the program ends with exit code 2.
 class UsageError : public SharedError {
  public:
-  using SharedError::SharedError;
+  explicit UsageError(const std::string& what, std::source_location at = std::source_location::current())
+      : SharedError(what, at) {}
 };
 
 [[noreturn]] inline void fail(const std::string& what, std::source_location at = std::source_location::current()) {
