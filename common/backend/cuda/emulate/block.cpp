@@ -1,0 +1,224 @@
+#include "common/backend/cuda/emulate/block.hpp"
+
+#include <setjmp.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <random>
+
+#include "common/backend/cuda/emulate/fiber.hpp"
+#include "common/check.hpp"
+
+thread_local uint3 threadIdx, blockIdx;
+thread_local dim3 blockDim, gridDim;
+
+namespace course::cuda {
+
+// What kernels declare as `extern __shared__ float shared[]`; a little more, to see who writes past the end.
+thread_local float shared[(emulate::shared_memory_bytes + 256) / sizeof(float)];
+
+}  // namespace course::cuda
+
+namespace course::emulate {
+namespace {
+
+constexpr unsigned char nobody_wrote = 0xff;  // four of them are a NaN
+
+enum class State { Ready, AtBarrier, AtShuffle, Done };
+
+struct Thread {
+  uint3 index;
+  State state;
+  std::source_location at;  // where it waits
+  unsigned mask;            // of the shuffle it waits in
+  int from;                 // the lane it reads
+  uint64_t bits, result;    // what it brings, what it gets
+};
+
+std::string show(const uint3& i) { return cat("(", i.x, ",", i.y, ",", i.z, ")"); }
+std::string place(const std::source_location& at) {
+  const std::string file = at.file_name();
+  return cat(file.substr(file.find_last_of('/') + 1), ":", at.line());
+}
+
+// The order of turns.
+class Order {
+ public:
+  Order() {
+    const char* said = std::getenv("COURSE_EMULATE_ORDER");
+    const std::string order = said ? said : "1";
+    backward_ = order == "backward";
+    drawn_ = !backward_ && order != "forward";
+    if (drawn_) random_.seed(std::strtoull(order.c_str(), nullptr, 10));
+  }
+  const std::vector<int64_t>& of(int64_t n) {
+    if (static_cast<int64_t>(order_.size()) != n) {
+      order_.resize(n);
+      std::iota(order_.begin(), order_.end(), 0);
+      if (backward_) std::reverse(order_.begin(), order_.end());
+    }
+    if (drawn_) std::shuffle(order_.begin(), order_.end(), random_);
+    return order_;
+  }
+
+ private:
+  bool backward_, drawn_;
+  std::mt19937 random_;
+  std::vector<int64_t> order_;
+};
+
+class Block {
+ public:
+  std::string run(dim3 grid, uint3 index, dim3 size, Body body);
+  Thread& running() { return *running_; }
+  int lane_of_running() const { return static_cast<int>(running_ - threads_.data()) % 32; }
+
+ private:
+  void release();
+  std::string stuck() const;
+  bool all(State state) const {
+    return std::ranges::all_of(threads_, [&](const Thread& t) { return t.state == state; });
+  }
+
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Thread> threads_;
+  Thread* running_ = nullptr;
+  Order order_;
+};
+
+std::string Block::run(dim3 grid, uint3 index, dim3 size, Body body) {
+  const int64_t n = int64_t{size.x} * size.y * size.z;
+  while (static_cast<int64_t>(fibers_.size()) < n) fibers_.push_back(std::make_unique<Fiber>(128 << 10));
+  threads_.assign(n, {});
+  for (int64_t t = 0; t < n; ++t) {
+    const auto i = static_cast<unsigned>(t);
+    threads_[t].index = {i % size.x, i / size.x % size.y, i / size.x / size.y};
+    fibers_[t]->start(body.run, body.with);
+  }
+  gridDim = grid, blockDim = size, blockIdx = index;
+  while (!all(State::Done)) {
+    bool moved = false;
+    for (const int64_t t : order_.of(n)) {
+      if (threads_[t].state != State::Ready) continue;
+      running_ = &threads_[t];
+      threadIdx = threads_[t].index;
+      fibers_[t]->resume();
+      if (fibers_[t]->done()) threads_[t].state = State::Done;
+      moved = true;
+    }
+    if (!moved) return stuck();
+    release();
+  }
+  return "";
+}
+
+void Block::release() {
+  if (all(State::AtBarrier)) {
+    const std::source_location first = threads_[0].at;
+    if (std::ranges::all_of(threads_, [&](const Thread& t) { return t.at.line() == first.line(); }))
+      for (Thread& t : threads_) t.state = State::Ready;
+    return;
+  }
+  for (size_t begin = 0; begin < threads_.size(); begin += 32) {
+    const size_t lanes = std::min<size_t>(32, threads_.size() - begin);
+    for (size_t i = 0; i < lanes; ++i) {
+      Thread& first = threads_[begin + i];
+      if (first.state != State::AtShuffle) continue;
+      const unsigned mask = first.mask;
+      bool complete = (mask >> i & 1) && (lanes == 32 || mask >> lanes == 0);
+      for (size_t j = 0; j < lanes && complete; ++j)
+        if (mask >> j & 1) {
+          const Thread& t = threads_[begin + j];
+          complete = t.state == State::AtShuffle && t.mask == mask && t.at.line() == first.at.line();
+        }
+      for (size_t j = 0; j < lanes && complete; ++j)
+        if (mask >> j & 1) {
+          Thread& t = threads_[begin + j];
+          t.state = State::Ready;
+          t.result = mask >> t.from & 1 ? threads_[begin + t.from].bits : ~uint64_t{0};  // a lane that brings nothing
+        }
+    }
+  }
+}
+
+std::string Block::stuck() const {
+  const auto waits = [](const Thread& t) { return t.state != State::Done; };
+  const auto first = std::ranges::find_if(threads_, waits);
+  const bool barrier = first->state == State::AtBarrier;
+  const auto elsewhere = std::ranges::find_if(threads_, [&](const Thread& t) {
+    return t.state != first->state || t.at.line() != first->at.line();
+  });
+  const std::string who = cat("thread ", show(first->index), " of block ", show(blockIdx), " waits at ",
+                              place(first->at));
+  const std::string rest =
+      elsewhere == threads_.end() ? "no lane is missing, but the mask names lanes that this block has not"
+      : elsewhere->state == State::Done
+          ? cat("thread ", show(elsewhere->index), " has ended")
+          : cat("thread ", show(elsewhere->index), " waits at ", place(elsewhere->at));
+  return cat(barrier ? "a barrier that not all threads reach: " : "a shuffle without all lanes of its mask: ", who, ", ",
+             rest);
+}
+
+thread_local Block* current = nullptr;
+thread_local sigjmp_buf escape;
+thread_local const char* escape_reason = nullptr;
+
+}  // namespace
+
+std::string run_grid(dim3 grid, dim3 block, size_t shared_bytes, Body body) {
+  static thread_local Block threads;
+  static thread_local Order order;
+  const std::vector<int64_t> blocks = order.of(int64_t{grid.x} * grid.y * grid.z);
+  current = &threads;
+  if (sigsetjmp(escape, 1) != 0) {
+    current = nullptr;
+    return cat(escape_reason, ", by thread ", show(threadIdx), " of block ", show(blockIdx));
+  }
+  const auto all = static_cast<unsigned char*>(static_cast<void*>(cuda::shared));
+  for (const int64_t b : blocks) {
+    const auto i = static_cast<unsigned>(b);
+    std::memset(all, nobody_wrote, shared_bytes + 256);
+    std::string wrong = threads.run(grid, {i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y}, block, body);
+    const bool past = std::any_of(all + shared_bytes, all + shared_bytes + 256,
+                                  [](unsigned char c) { return c != nobody_wrote; });
+    if (wrong.empty() && past)
+      wrong = cat("block ", show(blockIdx), " wrote past its ", shared_bytes, " bytes of shared memory");
+    if (!wrong.empty()) {
+      current = nullptr;
+      return wrong;
+    }
+  }
+  current = nullptr;
+  return "";
+}
+
+bool in_kernel() { return current != nullptr; }
+
+void end_kernel(const char* why) {
+  escape_reason = why;
+  siglongjmp(escape, 1);
+}
+
+void sync_threads(std::source_location at) {
+  Thread& me = current->running();
+  me.at = at;
+  me.state = State::AtBarrier;
+  Fiber::pause();
+}
+
+int lane() { return current->lane_of_running(); }
+
+uint64_t exchange(unsigned mask, uint64_t mine, int from_lane, std::source_location at) {
+  Thread& me = current->running();
+  me.bits = mine;
+  me.from = from_lane;
+  me.at = at;
+  me.mask = mask;
+  me.state = State::AtShuffle;
+  Fiber::pause();
+  return me.result;
+}
+
+}  // namespace course::emulate

@@ -1,0 +1,166 @@
+#include "common/backend/cuda/emulate/gpu.hpp"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "common/backend/cuda/emulate/block.hpp"
+#include "common/check.hpp"
+
+namespace course::emulate {
+namespace {
+
+struct sigaction before_us {};
+
+// An address that nobody may touch: inside a kernel it ends the kernel, outside it is the host that is wrong.
+void on_fault(int signal, siginfo_t* info, void* context) {
+  Gpu& gpu = Gpu::get();
+  const void* at = info->si_addr;
+#if defined(__x86_64__)
+  const bool writes = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2;
+#else
+  (void)context;
+  const bool writes = false;
+#endif
+  static std::string text;
+  if (in_kernel()) {
+    const Piece* piece = gpu.arena.find(at);
+    const bool inside = piece && at >= piece->begin && at < piece->begin + piece->bytes;
+    text = !gpu.arena.holds(at) ? cat(writes ? "writes" : "reads", " address ", at, ", which is not device memory")
+           : inside ? cat(writes ? "writes " : "reads ", gpu.arena.describe(at), " that ",
+                          writes ? "no argument lets it write" : "no argument points to")
+                    : cat(writes ? "writes " : "reads ", gpu.arena.describe(at));
+    end_kernel(text.c_str());
+  }
+  if (gpu.arena.holds(at)) {
+    text = cat("emulated GPU: the host ", writes ? "writes" : "reads", " device memory, ", gpu.arena.describe(at),
+               "; copy it with cudaMemcpyAsync\n");
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+  }
+  sigaction(signal, &before_us, nullptr);  // the access is tried once more, and ends as it would have
+}
+
+void watch_faults() {
+  static char stack[64 << 10];
+  stack_t own{};
+  own.ss_sp = stack;
+  own.ss_size = sizeof stack;
+  sigaltstack(&own, nullptr);
+  struct sigaction action {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigaction(SIGSEGV, &action, &before_us);
+}
+
+const char* generic(cudaError_t code) {
+  switch (code) {
+    case cudaSuccess: return "no error";
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorInvalidMemcpyDirection: return "invalid copy direction for memcpy";
+    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle: return "invalid resource handle";
+    case cudaErrorNotReady: return "device not ready";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
+    case cudaErrorLaunchFailure: return "unspecified launch failure";
+  }
+  return "unrecognized error code";
+}
+
+}  // namespace
+
+Gpu& Gpu::get() {
+  static Gpu gpu;
+  return gpu;
+}
+
+Gpu::Gpu() { watch_faults(); }
+
+cudaError_t Gpu::failed(cudaError_t code, std::string what, bool sticky) {
+  text_ = cat(generic(code), ": ", what);
+  last_ = code;
+  if (sticky) sticky_ = code;
+  return code;
+}
+
+const char* Gpu::text(cudaError_t code) const {
+  return code != cudaSuccess && (code == last_ || code == sticky_) && !text_.empty() ? text_.c_str() : generic(code);
+}
+
+cudaError_t Gpu::last() { return std::exchange(last_, sticky_); }
+
+void Gpu::reset() {
+  sticky_ = last_ = cudaSuccess;
+  text_.clear();
+}
+
+bool Gpu::pinned(const void* address) const {
+  auto after = pinned_memory.upper_bound(static_cast<char*>(const_cast<void*>(address)));
+  return after != pinned_memory.begin() && address < std::prev(after)->first + std::prev(after)->second;
+}
+
+cudaError_t Gpu::prepare(cudaStream_t asked, const std::string& what, const std::vector<Touch>& touches,
+                         std::vector<std::pair<Piece*, bool>>& pieces) {
+  for (const Touch& touch : touches) {
+    if (!touch.at || pinned(touch.at)) continue;
+    Piece* piece = arena.find(touch.at);
+    if (!piece)
+      return failed(cudaErrorIllegalAddress,
+                    cat(what, " was given ", arena.holds(touch.at) ? cat("an address ", arena.describe(touch.at))
+                                                                   : "an address of the host"),
+                    true);
+    const auto same = std::ranges::find(pieces, piece, &std::pair<Piece*, bool>::first);
+    if (same == pieces.end())
+      pieces.emplace_back(piece, touch.writes);
+    else
+      same->second |= touch.writes;
+  }
+  CUstream_st& own = *stream(asked);
+  own.clock.merge(host);
+  const auto not_waited = [&](const char* does, const char* did, const Stamp& other) {
+    return failed(cudaErrorLaunchFailure,
+                  cat(what, " ", does, " what ", other.what, " ", did,
+                      " on another stream, and nothing makes it wait; cudaStreamWaitEvent would"),
+                  true);
+  };
+  for (const auto& [piece, writes] : pieces) {
+    if (!own.clock.knows(piece->written)) return not_waited(writes ? "writes" : "reads", "writes", piece->written);
+    if (writes)
+      for (const Stamp& read : piece->read)
+        if (!own.clock.knows(read)) return not_waited("writes", "reads", read);
+  }
+  const Stamp stamp = own.clock.next(own.id, what);
+  for (const auto& [piece, writes] : pieces) {
+    if (writes) {
+      piece->written = stamp;
+      piece->read.clear();
+    } else {
+      std::erase_if(piece->read, [&](const Stamp& s) { return s.stream == stamp.stream; });
+      piece->read.push_back(stamp);
+    }
+  }
+  return cudaSuccess;
+}
+
+std::string name_of_kernel(const void* kernel) {
+  static std::map<const void*, std::string> known;
+  std::string& name = known[kernel];
+  if (!name.empty()) return name;
+  name = "a kernel";
+  Dl_info info{};
+  if (dladdr(kernel, &info) && info.dli_sname && info.dli_saddr == kernel) {
+    int status = 0;
+    const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status), free);
+    name = status == 0 ? plain.get() : info.dli_sname;
+    name = name.substr(0, name.find('('));
+  }
+  return name;
+}
+
+}  // namespace course::emulate

@@ -1,0 +1,215 @@
+// A stand-in for the part of CUDA's runtime that this project uses: with it g++ compiles the .cu files, and kernels run on
+// the processor. Names and meanings are those of the CUDA Runtime API 13.0 and the CUDA C++ Programming Guide; what is not
+// here is not used. See ../README.md for what is checked on the way.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <source_location>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+// ---- the language ----
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#define __shared__ thread_local  // one block runs at a time, on one thread of the processor
+
+struct uint3 {
+  unsigned x = 0, y = 0, z = 0;
+};
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+
+extern thread_local uint3 threadIdx, blockIdx;
+extern thread_local dim3 blockDim, gridDim;
+inline constexpr int warpSize = 32;
+
+inline float rsqrtf(float x) { return 1 / sqrtf(x); }
+template <typename T>
+T min(T a, T b) {
+  return b < a ? b : a;
+}
+template <typename T>
+T max(T a, T b) {
+  return a < b ? b : a;
+}
+
+// ---- errors ----
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInvalidMemcpyDirection = 21,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorInvalidResourceHandle = 400,
+  cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorLaunchFailure = 719,
+};
+const char* cudaGetErrorString(cudaError_t code);  // what was found, where the emulation has more to say than the code
+cudaError_t cudaGetLastError();
+
+// ---- devices ----
+struct cudaDeviceProp {
+  char name[256];
+  size_t totalGlobalMem;
+  int major, minor, multiProcessorCount;
+};
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaDeviceReset();  // also forgets a fault, after which every other call fails
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaRuntimeGetVersion(int* version);
+
+// ---- streams and events ----
+using cudaStream_t = struct CUstream_st*;
+using cudaEvent_t = struct CUevent_st*;
+inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventCreate(cudaEvent_t* event);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to);
+
+// ---- memory ----
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+};
+using cudaMemPool_t = struct CUmemPool_st*;
+enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream);
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream);
+cudaError_t cudaMallocHost(void** memory, size_t bytes);
+cudaError_t cudaFreeHost(void* memory);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream);
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value);
+
+// ---- kernels ----
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+template <typename... P>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute attribute, int value) {
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
+}
+cudaError_t cudaFuncGetName(const char** name, const void* kernel);
+
+namespace course::emulate {
+
+// Memory that something touches, found by any address inside it.
+struct Touch {
+  const void* at;
+  bool writes;
+};
+void find_touches(const void* bytes, size_t size, std::vector<Touch>& touches);  // device pointers inside a struct
+
+template <typename T>
+void collect(const T& argument, std::vector<Touch>& touches) {
+  if constexpr (std::is_pointer_v<T>)
+    touches.push_back({argument, !std::is_const_v<std::remove_pointer_t<T>>});
+  else if constexpr (std::is_class_v<T>)
+    find_touches(&argument, sizeof(T), touches);
+}
+
+struct Body {
+  void (*run)(void*);
+  void* with;
+};
+cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+                   const std::vector<Touch>& touches, Body body);
+
+// What a thread of a kernel calls; each gives the other threads their turn.
+void sync_threads(std::source_location at);
+uint64_t exchange(unsigned mask, uint64_t mine, int from_lane, std::source_location at);
+int lane();
+
+template <typename T>
+T exchanged(unsigned mask, T mine, int from_lane, std::source_location at) {
+  static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
+  uint64_t bits = 0;
+  std::memcpy(&bits, &mine, sizeof(T));
+  bits = exchange(mask, bits, from_lane, at);
+  std::memcpy(&mine, &bits, sizeof(T));
+  return mine;
+}
+
+}  // namespace course::emulate
+
+template <typename... P>
+cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+                             cudaStream_t stream) {
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    std::vector<course::emulate::Touch> touches;
+    (course::emulate::collect(*static_cast<P*>(arguments[I]), touches), ...);
+    auto call = [&] { kernel(*static_cast<P*>(arguments[I])...); };
+    return course::emulate::launch(reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, stream, touches,
+                                   {[](void* with) { (*static_cast<decltype(call)*>(with))(); }, &call});
+  }(std::index_sequence_for<P...>{});
+}
+
+inline void __syncthreads(std::source_location at = std::source_location::current()) {
+  course::emulate::sync_threads(at);
+}
+template <typename T>
+T __shfl_sync(unsigned mask, T value, int lane, int = 32, std::source_location at = std::source_location::current()) {
+  return course::emulate::exchanged(mask, value, lane & 31, at);
+}
+template <typename T>
+T __shfl_xor_sync(unsigned mask, T value, int bits, int = 32,
+                  std::source_location at = std::source_location::current()) {
+  return course::emulate::exchanged(mask, value, course::emulate::lane() ^ bits, at);
+}
+template <typename T>
+T __shfl_down_sync(unsigned mask, T value, unsigned by, int = 32,
+                   std::source_location at = std::source_location::current()) {
+  const int from = course::emulate::lane() + static_cast<int>(by);
+  return course::emulate::exchanged(mask, value, from > 31 ? course::emulate::lane() : from, at);
+}
+
+// Threads of an emulated GPU take turns, so these need no more than what they say. Whole numbers only: a sum of floats in
+// the order in which threads arrive is another sum each time.
+template <typename T>
+T atomicAdd(T* at, std::type_identity_t<T> value) {
+  static_assert(std::is_integral_v<T>);
+  return std::exchange(*at, *at + value);
+}
+template <typename T>
+T atomicMin(T* at, std::type_identity_t<T> value) {
+  static_assert(std::is_integral_v<T>);
+  return std::exchange(*at, value < *at ? value : *at);
+}

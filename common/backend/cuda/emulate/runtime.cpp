@@ -1,0 +1,252 @@
+#include <cstdlib>
+#include <cstring>
+
+#include "common/backend/cuda/emulate/block.hpp"
+#include "common/backend/cuda/emulate/gpu.hpp"
+#include "common/check.hpp"
+#include "common/clock.hpp"
+
+using course::cat;
+using course::emulate::Gpu;
+using course::emulate::Piece;
+using course::emulate::Touch;
+
+namespace {
+
+int devices() {
+  const char* said = std::getenv("COURSE_EMULATE_DEVICES");
+  return said ? std::atoi(said) : 1;
+}
+
+cudaError_t done() { return Gpu::get().state(); }
+
+}  // namespace
+
+const char* cudaGetErrorString(cudaError_t code) { return Gpu::get().text(code); }
+cudaError_t cudaGetLastError() { return Gpu::get().last(); }
+
+// ---- devices ----
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = devices();
+  return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= devices())
+    return Gpu::get().failed(cudaErrorInvalidDevice, cat("device ", device, " of ", devices()));
+  Gpu::get().device = device;
+  return done();
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = Gpu::get().device;
+  return done();
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {"emulated GPU", course::emulate::emulated_bytes, 9, 0, 2};
+  return done();
+}
+
+cudaError_t cudaDeviceSynchronize() { return done(); }
+
+cudaError_t cudaDeviceReset() {
+  Gpu::get().reset();
+  return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+
+// ---- streams and events ----
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new CUstream_st{Gpu::get().streams++, {}};
+  return done();
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  Gpu::get().host.merge(stream->clock);  // its work ends before it does
+  delete stream;
+  return done();
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  Gpu::get().host.merge(Gpu::get().stream(stream)->clock);
+  return done();
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  Gpu::get().stream(stream)->clock.merge(event->clock);
+  return done();
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st;
+  return done();
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return done();
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  event->clock = Gpu::get().stream(stream)->clock;
+  event->at = course::seconds_now();
+  return done();
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  Gpu::get().host.merge(event->clock);
+  return done();
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  *milliseconds = static_cast<float>((to->at - from->at) * 1e3);
+  return done();
+}
+
+// ---- memory ----
+cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream) {
+  Gpu& gpu = Gpu::get();
+  *memory = nullptr;
+  if (gpu.state() != cudaSuccess || bytes == 0) return gpu.state();
+  Piece* piece = gpu.arena.allocate(bytes);
+  if (!piece)
+    return gpu.failed(cudaErrorMemoryAllocation, cat(bytes, " bytes, and ", gpu.arena.used(), " of ",
+                                                     course::emulate::emulated_bytes, " are in use"));
+  CUstream_st& own = *gpu.stream(stream);
+  own.clock.merge(gpu.host);
+  piece->written = own.clock.next(own.id, "cudaMallocAsync");
+  *memory = piece->begin;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
+  Gpu& gpu = Gpu::get();
+  if (!memory) return done();
+  Piece* piece = gpu.arena.find(memory);
+  if (!piece || piece->begin != memory)
+    return gpu.failed(cudaErrorInvalidValue, cat("cudaFreeAsync of an address ", gpu.arena.describe(memory)), true);
+  const cudaError_t code = gpu.run(stream, "cudaFreeAsync", {{memory, true}}, [] { return std::string(); });
+  const std::string wrong = gpu.arena.release(piece);
+  return wrong.empty() || code != cudaSuccess ? code : gpu.failed(cudaErrorIllegalAddress, wrong, true);
+}
+
+cudaError_t cudaMallocHost(void** memory, size_t bytes) {
+  *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (!*memory) return Gpu::get().failed(cudaErrorMemoryAllocation, cat(bytes, " bytes of the host"));
+  Gpu::get().pinned_memory[static_cast<char*>(*memory)] = bytes;
+  return done();
+}
+
+cudaError_t cudaFreeHost(void* memory) {
+  Gpu::get().pinned_memory.erase(static_cast<char*>(memory));
+  std::free(memory);
+  return done();
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  Gpu& gpu = Gpu::get();
+  if (gpu.state() != cudaSuccess || bytes == 0) return gpu.state();
+  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  const auto side = [](bool device) { return device ? "the device" : "the host"; };
+  if (gpu.arena.holds(to) != to_device || gpu.arena.holds(from) != from_device)
+    return gpu.failed(cudaErrorInvalidMemcpyDirection,
+                      cat("a copy said to go from ", side(from_device), " to ", side(to_device), " goes from ",
+                          side(gpu.arena.holds(from)), " to ", side(gpu.arena.holds(to))));
+  std::vector<Touch> touches;
+  for (const auto& [at, device, writes] : {std::tuple{static_cast<const void*>(to), to_device, true},
+                                           std::tuple{from, from_device, false}}) {
+    if (!device) continue;
+    const Piece* piece = gpu.arena.find(at);
+    if (!piece || static_cast<const char*>(at) + bytes > piece->begin + piece->bytes)
+      return gpu.failed(cudaErrorInvalidValue,
+                        cat("a copy of ", bytes, " bytes begins ", gpu.arena.describe(at)));
+    touches.push_back({at, writes});
+  }
+  return gpu.run(stream, "cudaMemcpyAsync", touches, [&] {
+    std::memmove(to, from, bytes);
+    return std::string();
+  });
+}
+
+cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
+  Gpu& gpu = Gpu::get();
+  if (gpu.state() != cudaSuccess || bytes == 0) return gpu.state();
+  const Piece* piece = gpu.arena.find(memory);
+  if (!piece || static_cast<char*>(memory) + bytes > piece->begin + piece->bytes)
+    return gpu.failed(cudaErrorInvalidValue, cat("cudaMemsetAsync of ", bytes, " bytes leaves its allocation"));
+  return gpu.run(stream, "cudaMemsetAsync", {{memory, true}}, [&] {
+    std::memset(memory, value, bytes);
+    return std::string();
+  });
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *total = course::emulate::emulated_bytes;
+  *free = *total - Gpu::get().arena.used();
+  return done();
+}
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
+  *pool = nullptr;
+  return done();
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return done(); }
+
+// ---- kernels ----
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
+  if (value < 0 || value > static_cast<int>(course::emulate::shared_memory_bytes))
+    return Gpu::get().failed(cudaErrorInvalidValue, cat(value, " bytes of shared memory; a block has at most ",
+                                                        course::emulate::shared_memory_bytes));
+  Gpu::get().shared_memory_most[kernel] = value;
+  return done();
+}
+
+cudaError_t cudaFuncGetName(const char** name, const void* kernel) {
+  static std::string kept;
+  kept = course::emulate::name_of_kernel(kernel);
+  *name = kept.c_str();
+  return cudaSuccess;
+}
+
+namespace course::emulate {
+
+void find_touches(const void* bytes, size_t size, std::vector<Touch>& touches) {
+  const auto from = static_cast<const char*>(bytes);
+  for (size_t i = 0; i + sizeof(void*) <= size; i += sizeof(void*)) {
+    const void* word;
+    std::memcpy(&word, from + i, sizeof word);
+    if (Gpu::get().arena.holds(word)) touches.push_back({word, true});
+  }
+}
+
+cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+                   const std::vector<Touch>& touches, Body body) {
+  Gpu& gpu = Gpu::get();
+  const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  if (threads < 1 || threads > 1024 || block.z > 64 || grid.x < 1 || grid.x > 0x7fffffff || grid.y < 1 ||
+      grid.y > 65535 || grid.z < 1 || grid.z > 65535)
+    return gpu.failed(cudaErrorInvalidConfiguration, cat("(", grid.x, ",", grid.y, ",", grid.z, ") blocks of (",
+                                                         block.x, ",", block.y, ",", block.z, ") threads"));
+  const auto raised = gpu.shared_memory_most.find(kernel);
+  const size_t most = raised == gpu.shared_memory_most.end() ? 48 << 10 : raised->second;
+  if (shared_bytes > most)
+    return gpu.failed(cudaErrorInvalidValue, cat(shared_bytes, " bytes of shared memory, and the kernel may take ",
+                                                 most, "; cudaFuncSetAttribute raises it"));
+  return gpu.run(stream, name_of_kernel(kernel), touches, [&] { return run_grid(grid, block, shared_bytes, body); });
+}
+
+}  // namespace course::emulate
