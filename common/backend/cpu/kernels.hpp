@@ -5,9 +5,11 @@
 
 #include <cstdint>
 
-#include "common/backend/backend.hpp"
+#include "common/backend/shapes.hpp"
 
 namespace course::cpu {
+
+using shapes::AttentionSizes;
 
 // elements.cpp
 void copy_bytes(const void* from, void* to, int64_t bytes);
@@ -44,9 +46,6 @@ void rope(float* x, const float* cos, const float* sin, const int32_t* positions
           int64_t H, int64_t D);
 
 // attention.cpp
-struct AttentionSizes {
-  int64_t B, S, T, H, K, D;
-};
 // Floats of scratch that each thread needs.
 int64_t attention_scratch(const AttentionSizes& sizes);
 int64_t attention_backward_scratch(const AttentionSizes& sizes);
