@@ -147,9 +147,13 @@ std::string Block::stuck() const {
   const auto waits = [](const Thread& t) { return t.state != State::Done; };
   const auto first = std::ranges::find_if(threads_, waits);
   const bool barrier = first->state == State::AtBarrier;
-  const auto elsewhere = std::ranges::find_if(threads_, [&](const Thread& t) {
+  const auto of_warp = (first - threads_.begin()) / 32 * 32;  // a shuffle concerns its warp, a barrier all
+  const auto begin = barrier ? threads_.begin() : threads_.begin() + of_warp;
+  const auto end = barrier || threads_.end() - begin < 32 ? threads_.end() : begin + 32;
+  const auto found = std::find_if(begin, end, [&](const Thread& t) {
     return t.state != first->state || t.at.line() != first->at.line();
   });
+  const auto elsewhere = found == end ? threads_.end() : found;
   const std::string who = cat("thread ", show(first->index), " of block ", show(blockIdx), " waits at ",
                               place(first->at));
   const std::string rest =

@@ -44,18 +44,6 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   sigaction(signal, &before_us, nullptr);  // the access is tried once more, and ends as it would have
 }
 
-void watch_faults() {
-  static char stack[64 << 10];
-  stack_t own{};
-  own.ss_sp = stack;
-  own.ss_size = sizeof stack;
-  sigaltstack(&own, nullptr);
-  struct sigaction action {};
-  action.sa_sigaction = on_fault;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigaction(SIGSEGV, &action, &before_us);
-}
-
 const char* generic(cudaError_t code) {
   switch (code) {
     case cudaSuccess: return "no error";
@@ -80,7 +68,23 @@ Gpu& Gpu::get() {
   return gpu;
 }
 
-Gpu::Gpu() { watch_faults(); }
+// Others may have put their own handler in our place, as Catch2 does for each test case.
+void Gpu::watch_faults() {
+  static char stack[64 << 10];
+  struct sigaction now {};
+  sigaction(SIGSEGV, nullptr, &now);
+  if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_fault) return;
+  before_us = now;
+  stack_t own{};
+  own.ss_sp = stack;
+  own.ss_size = sizeof stack;
+  sigaltstack(&own, nullptr);
+  struct sigaction action {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigaction(SIGSEGV, &action, nullptr);
+}
+
 
 cudaError_t Gpu::failed(cudaError_t code, std::string what, bool sticky) {
   text_ = cat(generic(code), ": ", what);
@@ -121,6 +125,7 @@ cudaError_t Gpu::prepare(cudaStream_t asked, const std::string& what, const std:
     else
       same->second |= touch.writes;
   }
+  watch_faults();
   CUstream_st& own = *stream(asked);
   own.clock.merge(host);
   const auto not_waited = [&](const char* does, const char* did, const Stamp& other) {

@@ -47,6 +47,7 @@ class Gpu {
     return wrong.empty() ? cudaSuccess : failed(cudaErrorLaunchFailure, wrong, true);
   }
 
+  void watch_faults();  // before device memory is handed out or opened
   CUstream_st* stream(cudaStream_t asked) { return asked ? asked : &default_stream_; }
   bool pinned(const void* address) const;
 
@@ -57,7 +58,7 @@ class Gpu {
   std::map<const void*, int> shared_memory_most;  // by kernel, where it was raised
 
  private:
-  Gpu();
+  Gpu() = default;
   cudaError_t prepare(cudaStream_t stream, const std::string& what, const std::vector<Touch>& touches,
                       std::vector<std::pair<Piece*, bool>>& pieces);
 

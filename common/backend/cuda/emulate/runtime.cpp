@@ -120,6 +120,7 @@ cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream) {
   Gpu& gpu = Gpu::get();
   *memory = nullptr;
   if (gpu.state() != cudaSuccess || bytes == 0) return gpu.state();
+  gpu.watch_faults();
   Piece* piece = gpu.arena.allocate(bytes);
   if (!piece)
     return gpu.failed(cudaErrorMemoryAllocation, cat(bytes, " bytes, and ", gpu.arena.used(), " of ",
