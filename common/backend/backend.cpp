@@ -1,6 +1,28 @@
 #include "common/backend/backend.hpp"
 
+#include <algorithm>
+
 namespace course {
+
+void MemoryUse::allocated(int64_t bytes, MemoryClass what) {
+  now += bytes;
+  now_of[what] += bytes;
+  peak_of[what] = std::max(peak_of[what], now_of[what]);
+  if (now > peak) {
+    peak = now;
+    at_peak = now_of;
+  }
+}
+
+void MemoryUse::released(int64_t bytes, MemoryClass what) {
+  now -= bytes;
+  now_of[what] -= bytes;
+}
+
+void MemoryUse::reset_peak() {
+  peak = now;
+  peak_of = at_peak = now_of;
+}
 
 Tensor Backend::full(Shape shape, float value) {
   Tensor x = empty(std::move(shape));

@@ -21,6 +21,10 @@ struct MemoryUse {
   BytesByClass now_of, peak_of;  // of each class; the classes may peak at different moments
   BytesByClass at_peak;          // what each held when all together were at their peak: adds up to `peak`
   int64_t from_system = 0;       // bytes the pool took from the system so far; a steady step adds none
+
+  void allocated(int64_t bytes, MemoryClass what);
+  void released(int64_t bytes, MemoryClass what);
+  void reset_peak();
 };
 
 enum class Gelu { Exact, Tanh };  // x·Φ(x), and its tanh approximation. Hendrycks and Gimpel, arXiv:1606.08415
@@ -40,8 +44,11 @@ class Backend {
   virtual Allocator& memory() = 0;
   virtual MemoryUse memory_use() const = 0;
   virtual void reset_peak() = 0;
-  virtual void copy_in(Tensor& to, const void* host) = 0;         // to.bytes() from the host
-  virtual void copy_out(const Tensor& from, void* host) const = 0;  // from.bytes() to the host
+  virtual void copy_in(void* to, const void* host, int64_t bytes) = 0;           // from the host into this device's memory
+  virtual void copy_out(const void* from, void* host, int64_t bytes) const = 0;  // from there to the host
+  void copy_in(Tensor& to, const void* host) { copy_in(to.raw(), host, to.bytes()); }
+  void copy_out(const Tensor& from, void* host) const { copy_out(from.raw(), host, from.bytes()); }
+  virtual Allocator& staging() = 0;  // memory of the host that the two above are quickest with
   virtual void copy(const Tensor& from, Tensor& to) = 0;          // equal shapes
 
   Tensor empty(Shape shape, DType type = DType::F32) { return Tensor(memory(), std::move(shape), type); }
@@ -127,7 +134,9 @@ class Backend {
 
 // The processor's backend: oneDNN for matrix products, OpenMP for the rest. threads ≥ 1.
 std::unique_ptr<Backend> make_cpu_backend(int threads);
-// The GPU's. Throws where the build has no CUDA.
-std::unique_ptr<Backend> make_cuda_backend();
+// The GPUs that this process sees; 0 where the build has no CUDA or the machine no driver.
+int cuda_devices();
+// Device 0..cuda_devices()-1. Throws UsageError, with what is missing, where there is none.
+std::unique_ptr<Backend> make_cuda_backend(int device);
 
 }  // namespace course

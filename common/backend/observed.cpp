@@ -26,16 +26,16 @@ void ObservedBackend::tell(const char* name, double begin, double flops, double 
   for (const auto& observer : observers_) observer(kernel);
 }
 
-void ObservedBackend::copy_in(Tensor& to, const void* host) {
+void ObservedBackend::copy_in(void* to, const void* host, int64_t bytes) {
   const double t = now();
-  inner_->copy_in(to, host);
-  tell("copy_in", t, 0, bytes_of(to, to));
+  inner_->copy_in(to, host, bytes);
+  tell("copy_in", t, 0, 2.0 * static_cast<double>(bytes));
 }
 
-void ObservedBackend::copy_out(const Tensor& from, void* host) const {
+void ObservedBackend::copy_out(const void* from, void* host, int64_t bytes) const {
   const double t = now();
-  inner_->copy_out(from, host);
-  tell("copy_out", t, 0, bytes_of(from, from));
+  inner_->copy_out(from, host, bytes);
+  tell("copy_out", t, 0, 2.0 * static_cast<double>(bytes));
 }
 
 void ObservedBackend::copy(const Tensor& from, Tensor& to) {

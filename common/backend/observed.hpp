@@ -34,8 +34,9 @@ class ObservedBackend : public Backend {
   Allocator& memory() override { return inner_->memory(); }
   MemoryUse memory_use() const override { return inner_->memory_use(); }
   void reset_peak() override { inner_->reset_peak(); }
-  void copy_in(Tensor& to, const void* host) override;
-  void copy_out(const Tensor& from, void* host) const override;
+  void copy_in(void* to, const void* host, int64_t bytes) override;
+  void copy_out(const void* from, void* host, int64_t bytes) const override;
+  Allocator& staging() override { return inner_->staging(); }
   void copy(const Tensor& from, Tensor& to) override;
   void copy_blocks(const Tensor& from, int64_t from_at, int64_t from_step, Tensor& to, int64_t to_at, int64_t to_step,
                    int64_t blocks, int64_t block) override;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/comm/mpi_comm.hpp"
+#include "common/comm/staged.hpp"
 #include "common/comm/timed.hpp"
 #include "common/support/cli.hpp"
 #include "common/support/table.hpp"
@@ -25,13 +26,17 @@ int64_t cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-int64_t ranks_of_node() {
+struct Node {
+  int ranks = 1, rank = 0;  // on it; this one among them
+};
+Node node_of_this() {
   MPI_Comm node;
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-  int size = 1;
-  MPI_Comm_size(node, &size);
+  Node found;
+  MPI_Comm_size(node, &found.ranks);
+  MPI_Comm_rank(node, &found.rank);
   MPI_Comm_free(&node);
-  return size;
+  return found;
 }
 
 // Memory and swap of this node, or the control group's limit where that is less. Bytes.
@@ -70,11 +75,23 @@ int Session::rank() const { return world_->rank(); }
 int Session::size() const { return world_->size(); }
 
 void Session::set_up(const SessionOptions& options) {
-  ranks_of_node_ = ranks_of_node();
+  const Node node = node_of_this();
+  ranks_of_node_ = node.ranks;
   memory_ = world_->sum(memory_of_node() / static_cast<double>(ranks_of_node_));
   *timeout_ = options.timeout;
   threads_ = options.threads > 0 ? options.threads : std::max<int64_t>(1, cores() / ranks_of_node_);
-  backend_ = options.device == "cuda" ? make_cuda_backend() : make_cpu_backend(static_cast<int>(threads_));
+  // All ranks compute on one kind of device, or their sums differ.
+  const double gpus = -world_->max(-cuda_devices());
+  if (options.device == "cuda" || (options.device == "auto" && gpus > 0)) {
+    const int devices = std::max(1, cuda_devices());
+    together(*world_, [&] { backend_ = make_cuda_backend(node.rank % devices); });
+    if (node.rank == 0 && node.ranks > devices)
+      std::cerr << cat("note: ", node.ranks, " ranks share ", devices, devices == 1 ? " GPU" : " GPUs",
+                       ": right, and no faster than one rank for each\n");
+    world_ = std::make_unique<Staged>(std::move(world_), *backend_);
+  } else {
+    backend_ = make_cpu_backend(static_cast<int>(threads_));
+  }
   if (options.trace.empty()) return;
   trace_ = std::make_unique<TraceFile>(options.trace, *world_, *backend_);
   watch().record(kMaxTraceEvents);

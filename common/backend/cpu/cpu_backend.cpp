@@ -24,9 +24,9 @@ CpuBackend::CpuBackend(int threads) {
 
 std::unique_ptr<Backend> make_cpu_backend(int threads) { return std::make_unique<CpuBackend>(threads); }
 
-void CpuBackend::copy_in(Tensor& to, const void* host) { cpu::copy_bytes(host, to.raw(), to.bytes()); }
+void CpuBackend::copy_in(void* to, const void* host, int64_t bytes) { cpu::copy_bytes(host, to, bytes); }
 
-void CpuBackend::copy_out(const Tensor& from, void* host) const { cpu::copy_bytes(from.raw(), host, from.bytes()); }
+void CpuBackend::copy_out(const void* from, void* host, int64_t bytes) const { cpu::copy_bytes(from, host, bytes); }
 
 void CpuBackend::copy(const Tensor& from, Tensor& to) {
   shapes::check_copy(from, to);

@@ -45,21 +45,14 @@ void* Pool::allocate(int64_t bytes, MemoryClass what) {
     require(memory, "out of memory: ", bytes, " bytes asked for, ", use_.now, " in use");
     use_.from_system += size;
   }
-  use_.now += bytes;
-  use_.now_of[what] += bytes;
-  use_.peak_of[what] = std::max(use_.peak_of[what], use_.now_of[what]);
-  if (use_.now > use_.peak) {
-    use_.peak = use_.now;
-    use_.at_peak = use_.now_of;
-  }
+  use_.allocated(bytes, what);
   return memory;
 }
 
 void Pool::release(void* memory, int64_t bytes, MemoryClass what) {
   const std::lock_guard lock(mutex_);
   free_[rounded(bytes)].push_back(memory);
-  use_.now -= bytes;
-  use_.now_of[what] -= bytes;
+  use_.released(bytes, what);
 }
 
 MemoryUse Pool::use() const {
@@ -69,8 +62,7 @@ MemoryUse Pool::use() const {
 
 void Pool::reset_peak() {
   const std::lock_guard lock(mutex_);
-  use_.peak = use_.now;
-  use_.peak_of = use_.at_peak = use_.now_of;
+  use_.reset_peak();
 }
 
 void Pool::give_back() {

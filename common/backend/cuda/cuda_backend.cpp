@@ -43,7 +43,18 @@ void check_head(const AttentionSizes& z) {
 
 CudaBackend::CudaBackend(int device) : stream_(device), memory_(stream_), blas_(stream_) {}
 
-std::unique_ptr<Backend> make_cuda_backend() { return std::make_unique<CudaBackend>(0); }
+int cuda_devices() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+std::unique_ptr<Backend> make_cuda_backend(int device) {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  require_usage(code == cudaSuccess && count > 0, "--device cuda: ",
+                code == cudaSuccess ? "no GPU is seen here" : cudaGetErrorString(code), "; use --device cpu");
+  return std::make_unique<CudaBackend>(device);
+}
 
 Tensor CudaBackend::scratch(Shape shape, DType type) const {
   const MemoryScope scope(MemoryClass::Buffers);
@@ -51,15 +62,15 @@ Tensor CudaBackend::scratch(Shape shape, DType type) const {
 }
 
 // The host's memory is anybody's: it may be gone or changed once we return, so both directions wait.
-void CudaBackend::copy_in(Tensor& to, const void* host) {
-  if (to.bytes() == 0) return;
-  cuda::check(cudaMemcpyAsync(to.raw(), host, to.bytes(), cudaMemcpyHostToDevice, stream_), "copy_in");
+void CudaBackend::copy_in(void* to, const void* host, int64_t bytes) {
+  if (bytes == 0) return;
+  cuda::check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream_), "copy_in");
   stream_.wait();
 }
 
-void CudaBackend::copy_out(const Tensor& from, void* host) const {
-  if (from.bytes() == 0) return;
-  cuda::check(cudaMemcpyAsync(host, from.raw(), from.bytes(), cudaMemcpyDeviceToHost, stream_), "copy_out");
+void CudaBackend::copy_out(const void* from, void* host, int64_t bytes) const {
+  if (bytes == 0) return;
+  cuda::check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream_), "copy_out");
   stream_.wait();
 }
 

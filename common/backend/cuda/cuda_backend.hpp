@@ -53,8 +53,9 @@ class CudaBackend : public Backend {
   Allocator& memory() override { return memory_; }
   MemoryUse memory_use() const override { return memory_.use(); }
   void reset_peak() override { memory_.reset_peak(); }
-  void copy_in(Tensor& to, const void* host) override;
-  void copy_out(const Tensor& from, void* host) const override;
+  void copy_in(void* to, const void* host, int64_t bytes) override;
+  void copy_out(const void* from, void* host, int64_t bytes) const override;
+  Allocator& staging() override { return staging_; }
   void copy(const Tensor& from, Tensor& to) override;
   void copy_blocks(const Tensor& from, int64_t from_at, int64_t from_step, Tensor& to, int64_t to_at, int64_t to_step,
                    int64_t blocks, int64_t block) override;
@@ -103,6 +104,7 @@ class CudaBackend : public Backend {
 
   cuda::Stream stream_;
   mutable DeviceMemory memory_;  // functions that change nothing need room too
+  PinnedMemory staging_;
   cuda::Blas blas_;
 };
 
