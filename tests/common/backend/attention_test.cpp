@@ -58,7 +58,11 @@ TEST_CASE("attention: forward and backward as their twins") {
                                   Case{{3, 70, 70, 2, 1, 16}, false},   // two tiles, the second short
                                   Case{{2, 131, 150, 4, 2, 7}, false},  // three tiles, a prefix
                                   Case{{3, 9, 9, 4, 2, 4}, true}, Case{{3, 140, 140, 4, 2, 6}, true},
-                                  Case{{2, 66, 80, 2, 2, 32}, true}, Case{{1, 1, 1, 1, 1, 1}, false}}) {
+                                  Case{{2, 66, 80, 2, 2, 32}, true}, Case{{1, 1, 1, 1, 1, 1}, false},
+                                  // wider heads: a GPU cuts each otherwise
+                                  Case{{2, 70, 133, 4, 2, 64}, true}, Case{{1, 67, 67, 2, 1, 50}, false},
+                                  Case{{2, 65, 70, 2, 1, 128}, true}, Case{{1, 40, 40, 3, 1, 99}, false},
+                                  Case{{2, 33, 50, 2, 1, 256}, true}, Case{{1, 20, 37, 4, 2, 130}, false}}) {
     CAPTURE(z.B, z.S, z.T, z.H, z.K, z.D, padded);
     const Run r = run(z, padded, 3);
     const Values q = values_of(r.q), k = values_of(r.k), v = values_of(r.v);

@@ -54,7 +54,7 @@ TEST_CASE("cross entropy: loss and gradient, whole and in shards") {
     float size;
   };
   for (const auto& [N, V, p, size] : {Case{5, 7, 1, 3}, Case{9, 131, 3, 20}, Case{40, 1, 1, 1}, Case{1, 3, 5, 2},
-                                      Case{30, 67, 2, 1e4f}, Case{0, 5, 2, 1}}) {
+                                      Case{30, 67, 2, 1e4f}, Case{0, 5, 2, 1}, Case{2, 2500, 2, 9}}) {
     CAPTURE(N, V, p, size);
     Ints targets = random_ints("targets", N, 0, V);
     for (int64_t n = 0; n < N; n += 3) targets[n] = -100;

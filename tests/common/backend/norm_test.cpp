@@ -29,6 +29,33 @@ TEST_CASE("rms_norm: forward, backward against finite differences") {
   }
 }
 
+// Finite differences would take hours here: the formula in double.
+TEST_CASE("rms_norm: long rows and many of them, dx in the place of dy") {
+  Backend& be = backend();
+  for (const auto& [N, E] : {std::pair<int64_t, int64_t>{3, 1028}, {2, 4099}, {3, 12300}, {1100, 12}, {515, 30}}) {
+    CAPTURE(N, E);
+    const Tensor x = random("x", {N, E}, 2), weight = random("weight", {E}), dy = random("dy", {N, E});
+    Tensor y = be.empty({N, E}), rstd = be.empty({N}), dx = be.clone(dy), dweight = random("dweight", {E});
+    const Values xs = values_of(x), ws = values_of(weight), ds = values_of(dy);
+    Values slopes(N * E), weight_slopes = values_of(dweight);
+    for (int64_t n = 0; n < N; ++n) {
+      double squares = 0, mean = 0;
+      for (int64_t e = 0; e < E; ++e) squares += xs[n * E + e] * xs[n * E + e];
+      const double r = 1 / std::sqrt(squares / E + 0.01);
+      for (int64_t e = 0; e < E; ++e) mean += ds[n * E + e] * ws[e] * xs[n * E + e] * r / E;
+      for (int64_t e = 0; e < E; ++e) {
+        slopes[n * E + e] = r * (ds[n * E + e] * ws[e] - xs[n * E + e] * r * mean);
+        weight_slopes[e] += ds[n * E + e] * xs[n * E + e] * r;
+      }
+    }
+    be.rms_norm(x, weight, 0.01f, y, rstd);
+    CHECK(far(y, twin::rms_norm(xs, ws, 0.01, E)) == "");
+    be.rms_norm_backward(dx, x, weight, rstd, dx, dweight);
+    CHECK(far(dx, slopes, 1e-5) == "");
+    CHECK(far(dweight, weight_slopes, 1e-5) == "");
+  }
+}
+
 TEST_CASE("rms_norm: a row of zeros gives zeros") {
   Backend& be = backend();
   const Tensor x = be.zeros({2, 6}), weight = random("weight", {6}), dy = random("dy", {2, 6});
