@@ -70,6 +70,24 @@ TEST_CASE("silu_mul: forward and derivative, also where exp overflows") {
   }
 }
 
+TEST_CASE("activations: an output may be one of the inputs") {
+  Backend& be = backend();
+  const Tensor gate = random("gate", {1003}, 4), up = random("up", {1003}), dy = random("dy", {1003});
+  Tensor y = be.empty({1003}), dgate = be.empty({1003}), dup = be.empty({1003}), x = be.clone(gate), d = be.clone(dy),
+         u = be.clone(up);
+  be.silu_mul(gate, up, y);
+  be.silu_mul(x, up, x);
+  CHECK(differs(x, y) == "");
+  be.silu_mul_backward(dy, gate, up, dgate, dup);
+  be.silu_mul_backward(d, gate, u, d, u);
+  CHECK(differs(d, dgate) == "");
+  CHECK(differs(u, dup) == "");
+  be.gelu(gate, Gelu::Tanh, y);
+  x = be.clone(gate);
+  be.gelu(x, Gelu::Tanh, x);
+  CHECK(differs(x, y) == "");
+}
+
 TEST_CASE("activations: nan stays nan") {
   Backend& be = backend();
   const Tensor x = be.full({40}, NAN), one = be.full({40}, 1);
