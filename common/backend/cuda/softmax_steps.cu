@@ -27,10 +27,9 @@ __global__ void softmax_of_thread_kernel(const float* x, float* y, int64_t N, in
   for (int64_t e = 0; e < E; ++e) y[n * E + e] = expf(row[e] - top) / sum;
 }
 
-// Halves the threads that fold, until the first has all. Everyone gets the result.
+// Halves the threads that fold, until the first has all. Everyone gets the result. `all` has room for one a thread.
 template <typename Fold>
-__device__ float fold_in_shared(float mine, Fold fold) {
-  __shared__ float all[kThreads];
+__device__ float fold_in_shared(float mine, Fold fold, float* all) {
   all[threadIdx.x] = mine;
   for (unsigned half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();
@@ -44,12 +43,13 @@ __device__ float fold_in_shared(float mine, Fold fold) {
 
 // Step 2: a block takes a row, its threads read neighbours, maximum and sum meet in shared memory.
 __global__ void softmax_in_shared_kernel(const float* x, float* y, int64_t E) {
+  __shared__ float all[kThreads];
   const int64_t row = blockIdx.x * E;
   float top = -kInfinity, sum = 0;
   for (int64_t e = threadIdx.x; e < E; e += kThreads) top = fmaxf(top, x[row + e]);
-  top = fold_in_shared(top, Max());
+  top = fold_in_shared(top, Max(), all);
   for (int64_t e = threadIdx.x; e < E; e += kThreads) sum += expf(x[row + e] - top);
-  sum = fold_in_shared(sum, Sum());
+  sum = fold_in_shared(sum, Sum(), all);
   for (int64_t e = threadIdx.x; e < E; e += kThreads) y[row + e] = expf(x[row + e] - top) / sum;
 }
 
