@@ -76,7 +76,9 @@ class Block {
   int lane_of_running() const { return static_cast<int>(running_ - threads_.data()) % 32; }
 
  private:
-  void release();
+  bool advance(int64_t warp);
+  void release_barrier();
+  void release_shuffles(int64_t warp);
   std::string stuck() const;
   bool all(State state) const {
     return std::ranges::all_of(threads_, [&](const Thread& t) { return t.state == state; });
@@ -85,7 +87,7 @@ class Block {
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Thread> threads_;
   Thread* running_ = nullptr;
-  Order order_;
+  Order warp_order_, lane_order_;
 };
 
 std::string Block::run(dim3 grid, uint3 index, dim3 size, Body body) {
@@ -98,48 +100,63 @@ std::string Block::run(dim3 grid, uint3 index, dim3 size, Body body) {
     fibers_[t]->start(body.run, body.with);
   }
   gridDim = grid, blockDim = size, blockIdx = index;
+  // A warp goes on until it waits at a barrier or is done, so it may be a whole phase ahead of the others: whoever writes
+  // what another warp has still to read is seen.
+  const int64_t warps = (n + 31) / 32;
   while (!all(State::Done)) {
     bool moved = false;
-    for (const int64_t t : order_.of(n)) {
-      if (threads_[t].state != State::Ready) continue;
-      running_ = &threads_[t];
-      threadIdx = threads_[t].index;
-      fibers_[t]->resume();
-      if (fibers_[t]->done()) threads_[t].state = State::Done;
-      moved = true;
-    }
+    for (const int64_t warp : warp_order_.of(warps))
+      while (advance(warp)) {
+        moved = true;
+        release_shuffles(warp);
+      }
     if (!moved) return stuck();
-    release();
+    release_barrier();
   }
   return "";
 }
 
-void Block::release() {
-  if (all(State::AtBarrier)) {
-    const std::source_location first = threads_[0].at;
-    if (std::ranges::all_of(threads_, [&](const Thread& t) { return t.at.line() == first.line(); }))
-      for (Thread& t : threads_) t.state = State::Ready;
-    return;
+// Gives each thread of a warp that is ready its turn. False if none was.
+bool Block::advance(int64_t warp) {
+  bool moved = false;
+  const int64_t begin = 32 * warp, lanes = std::min<int64_t>(32, std::ssize(threads_) - begin);
+  for (const int64_t lane : lane_order_.of(lanes)) {
+    Thread& t = threads_[begin + lane];
+    if (t.state != State::Ready) continue;
+    running_ = &t;
+    threadIdx = t.index;
+    fibers_[begin + lane]->resume();
+    if (fibers_[begin + lane]->done()) t.state = State::Done;
+    moved = true;
   }
-  for (size_t begin = 0; begin < threads_.size(); begin += 32) {
-    const size_t lanes = std::min<size_t>(32, threads_.size() - begin);
-    for (size_t i = 0; i < lanes; ++i) {
-      Thread& first = threads_[begin + i];
-      if (first.state != State::AtShuffle) continue;
-      const unsigned mask = first.mask;
-      bool complete = (mask >> i & 1) && (lanes == 32 || mask >> lanes == 0);
-      for (size_t j = 0; j < lanes && complete; ++j)
-        if (mask >> j & 1) {
-          const Thread& t = threads_[begin + j];
-          complete = t.state == State::AtShuffle && t.mask == mask && t.at.line() == first.at.line();
-        }
-      for (size_t j = 0; j < lanes && complete; ++j)
-        if (mask >> j & 1) {
-          Thread& t = threads_[begin + j];
-          t.state = State::Ready;
-          t.result = mask >> t.from & 1 ? threads_[begin + t.from].bits : ~uint64_t{0};  // a lane that brings nothing
-        }
-    }
+  return moved;
+}
+
+void Block::release_barrier() {
+  if (!all(State::AtBarrier)) return;
+  const std::source_location first = threads_[0].at;
+  if (std::ranges::all_of(threads_, [&](const Thread& t) { return t.at.line() == first.line(); }))
+    for (Thread& t : threads_) t.state = State::Ready;
+}
+
+void Block::release_shuffles(int64_t warp) {
+  const size_t begin = 32 * warp, lanes = std::min<size_t>(32, threads_.size() - begin);
+  for (size_t i = 0; i < lanes; ++i) {
+    Thread& first = threads_[begin + i];
+    if (first.state != State::AtShuffle) continue;
+    const unsigned mask = first.mask;
+    bool complete = (mask >> i & 1) && (lanes == 32 || mask >> lanes == 0);
+    for (size_t j = 0; j < lanes && complete; ++j)
+      if (mask >> j & 1) {
+        const Thread& t = threads_[begin + j];
+        complete = t.state == State::AtShuffle && t.mask == mask && t.at.line() == first.at.line();
+      }
+    for (size_t j = 0; j < lanes && complete; ++j)
+      if (mask >> j & 1) {
+        Thread& t = threads_[begin + j];
+        t.state = State::Ready;
+        t.result = mask >> t.from & 1 ? threads_[begin + t.from].bits : ~uint64_t{0};  // a lane that brings nothing
+      }
   }
 }
 
