@@ -4,9 +4,11 @@
 #include <sched.h>
 
 #include <iostream>
+#include <new>
 
 #include "common/comm/mpi_comm.hpp"
 #include "common/support/cli.hpp"
+#include "common/support/last_words.hpp"
 
 namespace course {
 namespace {
@@ -28,10 +30,12 @@ int64_t ranks_of_node() {
 }  // namespace
 
 Session::Session(int argc, char** argv) : argc_(argc), argv_(argv), timeout_(std::make_shared<double>(SessionOptions{}.timeout)) {
+  speak_at_the_end(-1);
   int provided = 0;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   world_ = make_mpi_comm(MPI_COMM_WORLD, "world", timeout_);
+  speak_at_the_end(rank());  // again: MPI's libraries bring handlers of their own
   out_ = std::make_unique<std::ostream>(rank() == 0 ? std::cout.rdbuf() : nullptr);
 }
 
@@ -55,12 +59,7 @@ Backend& Session::backend() {
   return *backend_;
 }
 
-void Session::abort(const std::string& what) {
-  std::cout.flush();
-  std::cerr << "rank " << rank() << ": " << what << std::endl;
-  MPI_Abort(MPI_COMM_WORLD, 1);
-  std::abort();
-}
+void Session::abort(const std::string& what) { end_all_ranks(what); }
 
 int run_program(int argc, char** argv, const std::function<void(Session&)>& body) {
   Session session(argc, argv);
@@ -74,8 +73,12 @@ int run_program(int argc, char** argv, const std::function<void(Session&)>& body
     return dynamic_cast<const UsageError*>(&error) ? 2 : 1;
   } catch (const Error& error) {
     session.abort(cat(error.what(), " (", error.where(), ")"));
+  } catch (const std::bad_alloc&) {
+    session.abort("out of memory (std::bad_alloc)");
   } catch (const std::exception& error) {
     session.abort(error.what());
+  } catch (...) {
+    session.abort("an exception of unknown type");
   }
 }
 
@@ -83,6 +86,8 @@ void together(Comm& comm, const std::function<void()>& part) {
   std::string wrong;
   try {
     part();
+  } catch (const std::bad_alloc&) {
+    wrong = "out of memory (std::bad_alloc)";
   } catch (const std::exception& error) {
     wrong = *error.what() ? error.what() : "failed";
   }

@@ -55,7 +55,7 @@ class Session {
 };
 
 // Runs the body and turns what it throws into a line and an exit code: 0 right, 1 failed, 2 wrong usage. A SharedError is
-// said once, by rank 0; any other ends all ranks.
+// said once, by rank 0; any other ends all ranks, and so does one that leaves a thread, or a fatal signal (last_words.hpp).
 int run_program(int argc, char** argv, const std::function<void(Session&)>& body);
 
 // Runs `part` on every rank. If it throws on any, all ranks throw SharedError with the words of the lowest that failed: for
