@@ -19,8 +19,8 @@ class TrainingCheckpoints {
   // --resume: loads the weights, the moments and the step. Without --resume nothing happens. Throws SharedError when
   // the checkpoint is of another model, batch, sequence length or sample kind.
   void resume();
-  // Saves when --save-every says so, or at the last step. Call after each step.
-  void after_step(int64_t step);
+  // Saves when --save-every says so, at the last step, or when the run is stopping. Call after each step.
+  void after_step(int64_t step, bool stopping = false);
 
  private:
   std::vector<CheckpointTensor> tensors() const;

@@ -1,87 +1,130 @@
 #include "common/support/last_words.hpp"
 
-#include <dlfcn.h>
 #include <mpi.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <exception>
 #include <iostream>
 #include <new>
+#include <stdexcept>
+#include <thread>
 
 #include "common/check.hpp"
+
+#ifdef __has_feature  // clang
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define COURSE_SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // gcc
+#define COURSE_SANITIZED
+#endif
 
 namespace course {
 namespace {
 
-constexpr int fatal_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-
-// A signal handler has no argument for it.
+// A signal handler has no argument for these.
 std::atomic<int> this_rank = -1;
+std::atomic<bool> ending = false;
+std::atomic<int64_t> step = 0;
+std::atomic<const char*> collective = nullptr, file = "";
+std::atomic<int64_t> line_of_file = 0;
 
-const char* words_for(int signal) {
+const char* words_of_signal(int signal) {
   switch (signal) {
-    case SIGSEGV: return "SIGSEGV, memory that is not ours was touched";
-    case SIGBUS: return "SIGBUS, memory that is not there was touched: a mapped file that shrank, or a full disk";
-    case SIGFPE: return "SIGFPE, an integer was divided by zero";
-    case SIGILL: return "SIGILL, an instruction that this processor does not know (built elsewhere with COURSE_NATIVE?)";
-    case SIGABRT: return "SIGABRT, the program gave up";
+    case SIGSEGV:
+      return "SIGSEGV, it touched memory that it does not own";
+    case SIGBUS:
+      return "SIGBUS, it touched memory that is not there: a mapped file that shrank, or a full disk";
+    case SIGFPE:
+      return "SIGFPE, it divided an integer by zero";
+    case SIGILL:
+      return "SIGILL, it met an instruction that this processor does not know, or gave up";
+    case SIGABRT:
+      return "SIGABRT, it gave up";
   }
   return "a signal";
 }
 
-// Only what is allowed in a handler: no malloc, no stdio.
+// Text without malloc and stdio, which a handler may not use.
+class Line {
+ public:
+  void add(const char* text) {
+    while (*text && length_ < sizeof text_ - 1) text_[length_++] = *text++;
+  }
+  void add(int64_t number) {
+    char digits[24];
+    size_t at = sizeof digits - 1;
+    digits[at] = 0;
+    do {
+      digits[--at] = static_cast<char>('0' + number % 10);
+      number /= 10;
+    } while (number > 0);
+    add(digits + at);
+  }
+  void write() {
+    text_[length_++] = '\n';
+    (void)!::write(STDERR_FILENO, text_, length_);
+  }
+
+ private:
+  char text_[400];
+  size_t length_ = 0;
+};
+
+const char* file_name(const char* path) {
+  const char* name = path;
+  for (; *path; ++path)
+    if (*path == '/') name = path + 1;
+  return name;
+}
+
 void on_fatal_signal(int signal) {
-  char line[256] = "rank ";
-  size_t n = std::strlen(line);
-  const auto add = [&](const char* text) {
-    while (*text && n < sizeof line - 1) line[n++] = *text++;
-  };
-  char digits[12];
-  int at = sizeof digits - 1, rank = this_rank;
-  digits[at] = 0;
-  if (rank < 0) digits[--at] = '?';
-  for (; rank > 0 || (rank == 0 && at == sizeof digits - 1); rank /= 10) digits[--at] = static_cast<char>('0' + rank % 10);
-  add(digits + at);
-  add(": ended by ");
-  add(words_for(signal));
-  add("\n");
-  (void)!write(STDERR_FILENO, line, n);
+  if (ending) _exit(1);  // while it ends, the cause has been said
+  Line line;
+  line.add("rank ");
+  if (this_rank < 0)
+    line.add("?");
+  else
+    line.add(static_cast<int64_t>(this_rank));
+  line.add(": ended by ");
+  line.add(words_of_signal(signal));
+  if (step > 0) {
+    line.add("; in step ");
+    line.add(step);
+  }
+  if (collective) {
+    line.add("; its last collective: ");
+    line.add(collective);
+    line.add(" (");
+    line.add(file_name(file));
+    line.add(":");
+    line.add(line_of_file);
+    line.add(")");
+  }
+  line.write();
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
 
 void catch_fatal_signals() {
-  if (dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init")) return;
+#ifndef COURSE_SANITIZED
   static char stack[64 * 1024];  // its own: a stack that ran over has no room for a handler
-  const stack_t own = {.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
+  stack_t own{};
+  own.ss_sp = stack;
+  own.ss_size = sizeof stack;
   sigaltstack(&own, nullptr);
   struct sigaction action {};
   action.sa_handler = on_fatal_signal;
   action.sa_flags = SA_ONSTACK | SA_NODEFER;
-  for (int signal : fatal_signals) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigaction(signal, &action, nullptr);
+#endif
 }
 
 [[noreturn]] void on_terminate() {
-  std::string what = "ended without an exception";
-  if (const auto error = std::current_exception()) {
-    try {
-      std::rethrow_exception(error);
-    } catch (const std::bad_alloc&) {
-      what = "out of memory (std::bad_alloc)";
-    } catch (const Error& e) {
-      what = cat(e.what(), " (", e.where(), ")");
-    } catch (const std::exception& e) {
-      what = e.what();
-    } catch (...) {
-      what = "an exception of unknown type";
-    }
-  }
-  end_all_ranks(what);
+  end_all_ranks(std::current_exception() ? words_of_current_exception() : "std::terminate was called");
 }
 
 }  // namespace
@@ -92,13 +135,42 @@ void speak_at_the_end(int rank) {
   catch_fatal_signals();
 }
 
+void note_step(int64_t number) { step.store(number, std::memory_order_relaxed); }
+
+void note_collective(const char* name, std::source_location at) {
+  collective.store(name, std::memory_order_relaxed);
+  file.store(at.file_name(), std::memory_order_relaxed);
+  line_of_file.store(at.line(), std::memory_order_relaxed);
+}
+
+// What a standard exception says of itself names no cause.
+std::string words_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error)) return "out of memory";
+  if (dynamic_cast<const std::length_error*>(&error)) return cat("a size that no memory can hold (", error.what(), ")");
+  return *error.what() ? error.what() : "failed";
+}
+
+std::string words_of_current_exception() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return cat(error.what(), " (", error.where(), ")");
+  } catch (const std::exception& error) {
+    return words_of(error);
+  } catch (...) {
+    return "an exception of a type that has no words";
+  }
+}
+
 void end_all_ranks(const std::string& what) {
-  // Should MPI_Abort not come back (it was called from a thread while another waits in MPI), this ends the process.
+  if (ending.exchange(true))  // another thread of this rank is at it
+    for (;;) pause();
   std::signal(SIGALRM, SIG_DFL);
-  alarm(5);
+  alarm(5);  // ends this process should MPI_Abort not come back: another thread may be inside MPI
   std::cout.flush();
   const std::string line = cat("rank ", this_rank < 0 ? "?" : std::to_string(this_rank), ": ", what, "\n");
-  (void)!write(STDERR_FILENO, line.data(), line.size());  // in one piece, or the lines of two ranks may mix
+  (void)!write(STDERR_FILENO, line.data(), line.size());        // in one piece: the other ranks may be writing too
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher drops what it has not read by then
   int started = 0, ended = 0;
   MPI_Initialized(&started);
   MPI_Finalized(&ended);

@@ -1,16 +1,27 @@
-// What a rank says when it ends in a way that no catch sees: an exception in a thread of its own, a fatal signal.
+// What a rank says when it ends otherwise than by returning: an exception, std::terminate, a fatal signal.
 #pragma once
 
+#include <cstdint>
+#include <exception>
+#include <source_location>
 #include <string>
 
 namespace course {
 
 // From now on, until the process ends:
 //   std::terminate (an exception that left a thread, or a destructor) says `rank R: what` and ends every rank.
-//   SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT say `rank R: signal` and end this process by that signal; the launcher
-//   ends the others. MPI_Abort is no function for a signal handler: the fault may lie inside MPI or malloc.
-// A sanitizer keeps its own handlers. `rank` -1: not known yet. Called again with the rank once MPI has said it.
+//   SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT say `rank R: signal, where` and end this process by that signal; the
+//   launcher ends the others. MPI_Abort is no function for a signal handler: the fault may lie inside MPI or malloc.
+// A sanitizer keeps its own handlers. `rank` -1: not known yet. Called again once MPI has said it.
 void speak_at_the_end(int rank);
+
+// Notes what this rank is at, for the line of a fatal signal. A few stores, so that every call may.
+void note_step(int64_t step);
+void note_collective(const char* name, std::source_location at);
+
+// What an exception says, in a line. The current one, of whatever type, with the line that threw it where it knows.
+std::string words_of(const std::exception& error);
+std::string words_of_current_exception();
 
 // Says `rank R: what` on stderr and ends every rank at once, with exit code 1. From any thread.
 [[noreturn]] void end_all_ranks(const std::string& what);

@@ -1,14 +1,22 @@
 #include "common/support/session.hpp"
 
+#include <fcntl.h>
 #include <mpi.h>
 #include <sched.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
 #include <iostream>
-#include <new>
+#include <utility>
 
 #include "common/comm/mpi_comm.hpp"
+#include "common/comm/timed.hpp"
 #include "common/support/cli.hpp"
 #include "common/support/last_words.hpp"
+#include "common/support/table.hpp"
 
 namespace course {
 namespace {
@@ -27,6 +35,39 @@ int64_t ranks_of_node() {
   return size;
 }
 
+// Memory and swap of this node, or the control group's limit where that is less. Bytes.
+double memory_of_node() {
+  struct sysinfo info {};
+  sysinfo(&info);
+  double bytes = static_cast<double>(info.totalram + info.totalswap) * info.mem_unit, limit = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit) bytes = std::min(bytes, limit);
+  return bytes;
+}
+
+// Under ./course, which names a file for it: says which process is which rank, should one be killed without a word.
+void sign_in(int rank) {
+  const char* path = std::getenv("COURSE_RANKS_FILE");
+  const int file = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+  if (file < 0) return;
+  char host[256] = "?";
+  gethostname(host, sizeof host - 1);
+  const std::string line = cat(rank, " ", getpid(), " ", host, "\n");
+  (void)!write(file, line.data(), line.size());  // in one piece: all ranks append
+  close(file);
+}
+
+int code_of(const std::function<void(Session&)>& body, Session& session) {
+  try {
+    body(session);
+    return 0;
+  } catch (const EarlyExit& exit) {
+    return exit.code;
+  }
+}
+
+// Seconds that ranks which all saw the same fault may be apart.
+constexpr double kTogether = 5;
+
 }  // namespace
 
 Session::Session(int argc, char** argv) : argc_(argc), argv_(argv), timeout_(std::make_shared<double>(SessionOptions{}.timeout)) {
@@ -35,11 +76,19 @@ Session::Session(int argc, char** argv) : argc_(argc), argv_(argv), timeout_(std
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   world_ = make_mpi_comm(MPI_COMM_WORLD, "world", timeout_);
+  farewell_ = make_mpi_comm(MPI_COMM_WORLD, "the end of the run", timeout_);
   speak_at_the_end(rank());  // again: MPI's libraries bring handlers of their own
+  sign_in(rank());
   out_ = std::make_unique<std::ostream>(rank() == 0 ? std::cout.rdbuf() : nullptr);
 }
 
 Session::~Session() {
+  try {
+    if (!left_) farewell_->barrier().wait();  // MPI_Finalize itself would wait for ever
+  } catch (const Error& error) {
+    abort(error.what());
+  }
+  farewell_.reset();
   world_.reset();
   backend_.reset();
   MPI_Finalize();
@@ -49,14 +98,58 @@ int Session::rank() const { return world_->rank(); }
 int Session::size() const { return world_->size(); }
 
 void Session::set_up(const SessionOptions& options) {
+  ranks_of_node_ = ranks_of_node();
+  memory_ = world_->sum(memory_of_node() / static_cast<double>(ranks_of_node_));
   *timeout_ = options.timeout;
-  threads_ = options.threads > 0 ? options.threads : std::max<int64_t>(1, cores() / ranks_of_node());
+  threads_ = options.threads > 0 ? options.threads : std::max<int64_t>(1, cores() / ranks_of_node_);
   backend_ = options.device == "cuda" ? make_cuda_backend() : make_cpu_backend(static_cast<int>(threads_));
+  if (options.trace.empty()) return;
+  trace_ = std::make_unique<TraceFile>(options.trace, *world_, *backend_);
+  watch().record(kMaxTraceEvents);
 }
 
 Backend& Session::backend() {
   require(backend_, "no device yet: call Cli::parse or Session::set_up first");
+  if (!std::exchange(set_out_, true) && rank() == 0 && ranks_of_node_ > cores())
+    std::cerr << cat("note: ", ranks_of_node_, " ranks share ", cores(), cores() == 1 ? " core" : " cores",
+                     ": they take turns, and times say little\n");
+  taken_ = true;
   return *backend_;
+}
+
+ObservedBackend& Session::observed() {
+  if (observed_) return *observed_;
+  require(backend_ && !taken_, "kernels are observed from Cli::parse on, before anything takes the backend");
+  auto observed = std::make_unique<ObservedBackend>(std::move(backend_));
+  observed_ = observed.get();
+  backend_ = std::move(observed);
+  return *observed_;
+}
+
+Activity& Session::watch() {
+  if (activity_) return *activity_;
+  activity_ = std::make_unique<Activity>();
+  observed().observe([this](const Kernel& kernel) { activity_->kernel(kernel); });
+  world_ = std::make_unique<Timed>(std::move(world_), *activity_);
+  return *activity_;
+}
+
+void Session::finish() {
+  if (!trace_) return;
+  activity_->stop_recording();
+  const std::string line = trace_->write(*activity_, *world_);
+  if (rank() == 0) std::cerr << line << std::endl;
+}
+
+bool Session::leave_together() {
+  const double limit = std::exchange(*timeout_, kTogether);
+  try {
+    farewell_->barrier().wait();
+    left_ = true;
+  } catch (const Error&) {
+  }
+  *timeout_ = limit;
+  return left_;
 }
 
 void Session::abort(const std::string& what) { end_all_ranks(what); }
@@ -64,37 +157,43 @@ void Session::abort(const std::string& what) { end_all_ranks(what); }
 int run_program(int argc, char** argv, const std::function<void(Session&)>& body) {
   Session session(argc, argv);
   try {
-    body(session);
-    return 0;
-  } catch (const EarlyExit& exit) {
-    return exit.code;
+    const int code = code_of(body, session);
+    session.finish();
+    return code;
   } catch (const SharedError& error) {
+    if (!session.leave_together()) session.abort(error.what());  // it was this rank's alone
     if (session.rank() == 0) std::cerr << error.what() << std::endl;
     return dynamic_cast<const UsageError*>(&error) ? 2 : 1;
-  } catch (const Error& error) {
-    session.abort(cat(error.what(), " (", error.where(), ")"));
-  } catch (const std::bad_alloc&) {
-    session.abort("out of memory (std::bad_alloc)");
-  } catch (const std::exception& error) {
-    session.abort(error.what());
   } catch (...) {
-    session.abort("an exception of unknown type");
+    session.abort(words_of_current_exception());
   }
 }
 
+void require_room(Session& session, double bytes, const std::string& what) {
+  const auto show = [](double n) { return human_bytes(static_cast<int64_t>(std::min(n, 9e18))); };
+  require_usage(bytes <= session.memory(), what, ": takes ", show(bytes), " at the least, of memory there are ",
+                show(session.memory()));
+}
+
 void together(Comm& comm, const std::function<void()>& part) {
+  constexpr char kUsage = 'u', kFailed = 'f';  // what the text sent begins with
   std::string wrong;
   try {
     part();
-  } catch (const std::bad_alloc&) {
-    wrong = "out of memory (std::bad_alloc)";
+  } catch (const UsageError& error) {
+    wrong = cat(kUsage, error.what());
   } catch (const std::exception& error) {
-    wrong = *error.what() ? error.what() : "failed";
+    wrong = cat(kFailed, words_of(error));
   }
   if (comm.max(wrong.empty() ? 0 : 1) == 0) return;
   const auto all = comm.all_gather_text(wrong);
-  for (int r = 0; r < comm.size(); ++r)
-    if (!all[r].empty()) throw SharedError(comm.size() > 1 ? cat("rank ", r, ": ", all[r]) : all[r]);
+  const bool alike = std::all_of(all.begin(), all.end(), [&](const auto& text) { return text == all[0]; });
+  for (int r = 0; r < comm.size(); ++r) {
+    if (all[r].empty()) continue;
+    const std::string words = all[r].substr(1);
+    if (all[r][0] == kUsage) throw UsageError(words);
+    throw SharedError(alike ? words : cat("rank ", r, ": ", words));
+  }
 }
 
 }  // namespace course

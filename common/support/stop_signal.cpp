@@ -1,0 +1,43 @@
+#include "common/support/stop_signal.hpp"
+
+#include <csignal>
+
+namespace course {
+namespace {
+
+volatile std::sig_atomic_t received = 0;
+bool asked = false;
+struct sigaction before[2];
+constexpr int signals[] = {SIGINT, SIGTERM};
+
+void note(int signal) {
+  if (received && signal == SIGINT) {
+    std::signal(SIGINT, SIG_DFL);
+    raise(SIGINT);  // delivered when this handler returns
+  }
+  if (!received) received = signal;
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  received = 0, asked = false;
+  struct sigaction action {};
+  action.sa_handler = note;
+  action.sa_flags = SA_RESTART;  // what is being written goes on
+  for (int i = 0; i < 2; ++i) sigaction(signals[i], &action, &before[i]);
+}
+
+StopSignal::~StopSignal() {
+  for (int i = 0; i < 2; ++i) sigaction(signals[i], &before[i], nullptr);
+  if (received && !asked) raise(received);
+}
+
+int StopSignal::agreed(Comm& world, Site at) {
+  const int own = received;
+  const int signal = static_cast<int>(world.max(own, at));
+  asked = asked || own != 0;
+  return signal;
+}
+
+}  // namespace course
