@@ -24,21 +24,35 @@ using nlohmann::json;
 // The held-out loss looks at so many batches at the most: enough to compare, short beside the training.
 constexpr int64_t validation_batches = 16;
 
-}  // namespace
+std::string weights_file(const TrainingOptions& options) {
+  return (std::filesystem::path(options.model) / "model.safetensors").string();
+}
 
-void start_weights(Llama& llama, const TrainingOptions& options) {
-  const auto weights = std::filesystem::path(options.model) / "model.safetensors";
-  const auto parts = weights.string() + ".index.json";
+bool has_weights(const TrainingOptions& options) {
+  const std::string parts = weights_file(options) + ".index.json";
   require_shared(options.model.empty() || !std::filesystem::exists(parts), parts,
                  ": weights in several files are not read; save the model as one model.safetensors");
-  if (!options.model.empty() && std::filesystem::exists(weights))
-    load_weights(llama, weights.string());
+  return !options.model.empty() && std::filesystem::exists(weights_file(options));
+}
+
+void start_weights(Llama& llama, const TrainingOptions& options, bool from_file) {
+  if (from_file)
+    load_weights(llama, weights_file(options));
   else
     initialize(llama, options.seed);
 }
 
+}  // namespace
+
+void start_weights(Llama& llama, const TrainingOptions& options) {
+  start_weights(llama, options, has_weights(options));
+}
+
 void start_weights(Llama& llama, const TrainingOptions& options, Comm& world) {
-  together(world, [&] { start_weights(llama, options); });
+  bool from_file = false;
+  together(world, [&] { from_file = has_weights(options); });
+  from_file = world.max(from_file) > 0;  // who has no file then says so, and does not start from others
+  together(world, [&] { start_weights(llama, options, from_file); });
 }
 
 Metrics open_metrics(const TrainingOptions& options, Session& session, bool append) {

@@ -1,11 +1,14 @@
 #include "common/support/last_words.hpp"
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <mpi.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <new>
 #include <stdexcept>
@@ -27,6 +30,7 @@ namespace {
 
 // A signal handler has no argument for these.
 std::atomic<int> this_rank = -1;
+std::atomic<int> witness = -1;  // the file of COURSE_RANKS_FOLDER
 std::atomic<bool> ending = false;
 std::atomic<int64_t> step = 0;
 std::atomic<const char*> collective = nullptr, file = "";
@@ -105,6 +109,7 @@ void on_fatal_signal(int signal) {
     line.add(")");
   }
   line.write();
+  end_is_told();
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -123,8 +128,27 @@ void catch_fatal_signals() {
 #endif
 }
 
+// UCX, which MPICH may stand on, prints a stack of forty lines when a rank that it reads from is gone. It reads its
+// settings before main.
+void keep_stacks_of_ucx_away() {
+  using SetValue = int (*)(const char* name, const char* value);
+  const auto set_value = reinterpret_cast<SetValue>(dlsym(RTLD_DEFAULT, "ucs_global_opts_set_value"));
+  if (set_value) set_value("HANDLE_ERRORS", "none");
+}
+
+void sign_in(int rank) {
+  const char* folder = std::getenv("COURSE_RANKS_FOLDER");
+  if (!folder || rank < 0) return;
+  // To read as well: a FIFO whose reader has gone then ends nobody by SIGPIPE.
+  witness = open(cat(folder, "/", rank).c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  char host[256] = "?";
+  gethostname(host, sizeof host - 1);
+  const std::string line = cat(getpid(), " ", host, "\n");
+  if (witness >= 0) (void)!write(witness, line.data(), line.size());
+}
+
 [[noreturn]] void on_terminate() {
-  end_all_ranks(std::current_exception() ? words_of_current_exception() : "std::terminate was called");
+  end_all_ranks(std::current_exception() ? words_of_current_exception() : "terminate() was called");
 }
 
 }  // namespace
@@ -133,6 +157,12 @@ void speak_at_the_end(int rank) {
   this_rank = rank;
   std::set_terminate(on_terminate);
   catch_fatal_signals();
+  keep_stacks_of_ucx_away();
+  sign_in(rank);
+}
+
+void end_is_told() {
+  if (witness >= 0) (void)!write(witness, "ended\n", 6);
 }
 
 void note_step(int64_t number) { step.store(number, std::memory_order_relaxed); }
@@ -169,7 +199,8 @@ void end_all_ranks(const std::string& what) {
   alarm(5);  // ends this process should MPI_Abort not come back: another thread may be inside MPI
   std::cout.flush();
   const std::string line = cat("rank ", this_rank < 0 ? "?" : std::to_string(this_rank), ": ", what, "\n");
-  (void)!write(STDERR_FILENO, line.data(), line.size());        // in one piece: the other ranks may be writing too
+  (void)!write(STDERR_FILENO, line.data(), line.size());  // in one piece: the other ranks may be writing too
+  end_is_told();
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher drops what it has not read by then
   int started = 0, ended = 0;
   MPI_Initialized(&started);

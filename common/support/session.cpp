@@ -1,13 +1,10 @@
 #include "common/support/session.hpp"
 
-#include <fcntl.h>
 #include <mpi.h>
 #include <sched.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <utility>
@@ -44,18 +41,6 @@ double memory_of_node() {
   return bytes;
 }
 
-// Under ./course, which names a file for it: says which process is which rank, should one be killed without a word.
-void sign_in(int rank) {
-  const char* path = std::getenv("COURSE_RANKS_FILE");
-  const int file = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
-  if (file < 0) return;
-  char host[256] = "?";
-  gethostname(host, sizeof host - 1);
-  const std::string line = cat(rank, " ", getpid(), " ", host, "\n");
-  (void)!write(file, line.data(), line.size());  // in one piece: all ranks append
-  close(file);
-}
-
 int code_of(const std::function<void(Session&)>& body, Session& session) {
   try {
     body(session);
@@ -78,7 +63,6 @@ Session::Session(int argc, char** argv) : argc_(argc), argv_(argv), timeout_(std
   world_ = make_mpi_comm(MPI_COMM_WORLD, "world", timeout_);
   farewell_ = make_mpi_comm(MPI_COMM_WORLD, "the end of the run", timeout_);
   speak_at_the_end(rank());  // again: MPI's libraries bring handlers of their own
-  sign_in(rank());
   out_ = std::make_unique<std::ostream>(rank() == 0 ? std::cout.rdbuf() : nullptr);
 }
 
@@ -92,6 +76,7 @@ Session::~Session() {
   world_.reset();
   backend_.reset();
   MPI_Finalize();
+  end_is_told();
 }
 
 int Session::rank() const { return world_->rank(); }

@@ -65,11 +65,11 @@ class InAFolder(unittest.TestCase):
         """The command that `./course run ...` starts, with the set-up and the program left out."""
         calls = []
 
-        def call(command, extra):
+        def launch(command, ranks, extra):
             calls.append([str(word) for word in command])
-            return leaves(command) if leaves else 0
+            return leaves(command) if leaves else 0, ""
 
-        with unittest.mock.patch.object(course, "set_up") as set_up, unittest.mock.patch.object(course, "call", call):
+        with unittest.mock.patch.object(course, "set_up") as set_up, unittest.mock.patch.object(course, "launch", launch):
             code, out, err = self.main("run", *arguments)
         self.set_up = set_up
         self.assertEqual(len(calls), 1, err)
