@@ -1,12 +1,13 @@
 """What ./course sees of the ranks of a run: their processes, and which of them went first without a word.
 
 A launcher that loses a rank ends the others within milliseconds, and what it then says names a process, not always the one
-that went first. So each rank holds a FIFO open (common/support/last_words.hpp): it writes its process and host at the start,
-`ended` when it ends in order or has said why it does not; the kernel closes it when the rank is gone. epoll hands these events
-on in the order in which they came.
+that went first. So each rank holds a FIFO open (common/support/last_words.hpp), in which nothing is written: the kernel closes
+it when the rank is gone, and epoll hands these events on in the order in which they came, however late we look. What ranks
+say of themselves stands in a file beside them.
 """
 import contextlib
 import os
+import re
 import selectors
 import signal
 import socket
@@ -19,8 +20,9 @@ class Ranks:
     def __init__(self, count):
         self.folder = tempfile.TemporaryDirectory(prefix="course-")
         self.selector = selectors.DefaultSelector()
-        self.said = [""] * count            # by rank
-        self.first = None                   # the rank whose end was the first event of its kind, and whether it said so
+        self.said = Path(self.folder.name) / "said"
+        self.said.touch()
+        self.first = None                   # the rank that went first
         for rank in range(count):
             path = Path(self.folder.name) / str(rank)
             os.mkfifo(path)
@@ -66,30 +68,31 @@ class Ranks:
 
     def hear(self, key):
         with contextlib.suppress(BlockingIOError):
-            data = os.read(key.fd, 4096)
-            self.said[key.data] += data.decode("utf-8", "replace")
-            told = "ended" in self.said[key.data]
-            if self.first is None and (told or not data):
-                self.first = (key.data, told)
-            if not data:
+            if not os.read(key.fd, 1):
+                self.first = key.data if self.first is None else self.first
                 self.selector.unregister(key.fd)
                 os.close(key.fd)
 
-    def process(self, rank):
-        """(process, host), or None before the rank has started."""
-        words = self.said[rank].split()
-        return (int(words[0]), words[1]) if len(words) > 1 else None
+    def words(self):
+        """[(rank, what it said)]: `process host` first, `ended` or `ends all` before an end that needs no explanation."""
+        lines = (line.partition(" ") for line in self.said.read_text(errors="replace").splitlines())
+        return [(int(rank), words) for rank, _, words in lines if rank.isdigit()]
+
+    def processes(self):
+        """{rank: (process, host)}"""
+        return {rank: (int(words.split()[0]), words.split()[1]) for rank, words in reversed(self.words()) if re.match(r"\d+ \S", words)}
 
     def kill(self):
         """Ends the ranks of this machine at once."""
-        for pid, host in filter(None, map(self.process, range(len(self.said)))):
+        for pid, host in self.processes().values():
             if host == socket.gethostname():
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
 
     def who_was_killed(self):
-        """A line that names the rank that went without a word before any other ended; "" if there is none."""
-        if self.first is None or self.first[1] or not self.process(self.first[0]):
+        """A line that names the rank that went first, if it went without a word; "" if there is none."""
+        words = self.words()
+        if self.first not in self.processes() or (self.first, "ended") in words or "ends all" in dict(words).values():
             return ""
-        pid, host = self.process(self.first[0])
-        return f"rank {self.first[0]} (process {pid} on {host}) was killed or left without a word, perhaps for want of memory; the others were ended"
+        pid, host = self.processes()[self.first]
+        return f"rank {self.first} (process {pid} on {host}) was killed or left without a word, perhaps for want of memory; the others were ended"

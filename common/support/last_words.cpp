@@ -30,7 +30,7 @@ namespace {
 
 // A signal handler has no argument for these.
 std::atomic<int> this_rank = -1;
-std::atomic<int> witness = -1;  // the file of COURSE_RANKS_FOLDER
+std::atomic<int> witness = -1;  // where this rank signs in and tells of its end
 std::atomic<bool> ending = false;
 std::atomic<int64_t> step = 0;
 std::atomic<const char*> collective = nullptr, file = "";
@@ -68,9 +68,9 @@ class Line {
     } while (number > 0);
     add(digits + at);
   }
-  void write() {
+  void write(int file) {
     text_[length_++] = '\n';
-    (void)!::write(STDERR_FILENO, text_, length_);
+    (void)!::write(file, text_, length_);
   }
 
  private:
@@ -108,8 +108,8 @@ void on_fatal_signal(int signal) {
     line.add(line_of_file);
     line.add(")");
   }
-  line.write();
-  end_is_told();
+  line.write(STDERR_FILENO);
+  tell_witness("ended");
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -139,12 +139,12 @@ void keep_stacks_of_ucx_away() {
 void sign_in(int rank) {
   const char* folder = std::getenv("COURSE_RANKS_FOLDER");
   if (!folder || rank < 0) return;
-  // To read as well: a FIFO whose reader has gone then ends nobody by SIGPIPE.
-  witness = open(cat(folder, "/", rank).c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  // Held until the process is gone. To read as well, or the open would wait for who reads it.
+  (void)!open(cat(folder, "/", rank).c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  witness = open(cat(folder, "/said").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   char host[256] = "?";
   gethostname(host, sizeof host - 1);
-  const std::string line = cat(getpid(), " ", host, "\n");
-  if (witness >= 0) (void)!write(witness, line.data(), line.size());
+  tell_witness(cat(getpid(), " ", host).c_str());
 }
 
 [[noreturn]] void on_terminate() {
@@ -161,8 +161,13 @@ void speak_at_the_end(int rank) {
   sign_in(rank);
 }
 
-void end_is_told() {
-  if (witness >= 0) (void)!write(witness, "ended\n", 6);
+void tell_witness(const char* words) {
+  if (witness < 0) return;
+  Line line;
+  line.add(static_cast<int64_t>(this_rank));
+  line.add(" ");
+  line.add(words);
+  line.write(witness);
 }
 
 void note_step(int64_t number) { step.store(number, std::memory_order_relaxed); }
@@ -199,9 +204,10 @@ void end_all_ranks(const std::string& what) {
   alarm(5);  // ends this process should MPI_Abort not come back: another thread may be inside MPI
   std::cout.flush();
   const std::string line = cat("rank ", this_rank < 0 ? "?" : std::to_string(this_rank), ": ", what, "\n");
-  (void)!write(STDERR_FILENO, line.data(), line.size());  // in one piece: the other ranks may be writing too
-  end_is_told();
+  (void)!write(STDERR_FILENO, line.data(), line.size());        // in one piece: the other ranks may be writing too
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher drops what it has not read by then
+  // Only now: if this fault came of another rank's death, the launcher has ended this rank too by here.
+  tell_witness("ends all");
   int started = 0, ended = 0;
   MPI_Initialized(&started);
   MPI_Finalized(&ended);

@@ -14,11 +14,11 @@ namespace course {
 //   launcher ends the others. MPI_Abort is no function for a signal handler: the fault may lie inside MPI or malloc.
 // A sanitizer keeps its own handlers. `rank` -1: not known yet. Called again once MPI has said it.
 //
-// COURSE_RANKS_FOLDER names a folder, as ./course does: if it has a FIFO or file named like the rank, the rank writes
-// `process host` there, holds it open, and adds `ended` before an end that is in order or has been explained. Closed
-// without it, the rank was killed (tools/course_ranks.py).
+// COURSE_RANKS_FOLDER names a folder, as ./course does. The rank holds the FIFO of its number open there, and adds
+// lines to the file `said`: `rank process host` at the start; `rank ended` before an end in order, or by a signal;
+// `rank ends all`. A FIFO that is closed without a word is that of a rank that was killed (tools/course_ranks.py).
 void speak_at_the_end(int rank);
-void end_is_told();
+void tell_witness(const char* words);
 
 // Notes what this rank is at, for the line of a fatal signal. A few stores, so that every call may.
 void note_step(int64_t step);

@@ -13,13 +13,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from course_ranks import Ranks  # noqa: E402
 
-# A rank as the programs are: it opens its FIFO, writes `process host`, and waits for a line that says what to do.
+# A rank as the programs are: it holds its FIFO, signs in, and waits for a line that says what to do.
 RANK = """import os, signal, sys
-fd = os.open(os.environ["COURSE_RANKS_FOLDER"] + "/" + sys.argv[1], os.O_RDWR | os.O_NONBLOCK)
-os.write(fd, f"{os.getpid()} {sys.argv[2]}\\n".encode())
+folder, rank, host = os.environ["COURSE_RANKS_FOLDER"], *sys.argv[1:]
+held = os.open(folder + "/" + rank, os.O_RDWR | os.O_NONBLOCK)
+said = os.open(folder + "/said", os.O_WRONLY | os.O_APPEND)
+os.write(said, f"{rank} {os.getpid()} {host}\\n".encode())
 for word in sys.stdin:
-    if word == "told\\n": os.write(fd, b"ended\\n")
     if word == "gone\\n": os.kill(os.getpid(), signal.SIGKILL)
+    os.write(said, f"{rank} {word}".encode())
 """
 
 
@@ -31,14 +33,18 @@ class WhoWasKilled(unittest.TestCase):
             self.ranks.append(subprocess.Popen([sys.executable, "-c", RANK, str(rank), socket.gethostname()], stdin=subprocess.PIPE,
                                                env={**os.environ, **self.watch.environment()}))
             self.addCleanup(self.end, self.ranks[-1])
-        while not all(map(self.watch.process, range(3))):
-            for key, _ in self.watch.selector.select(10):
-                self.watch.hear(key)
-        self.watch.selector.select(0)                         # as the loop does: looks once more, and finds nothing
+        self.wait_for(lambda: len(self.watch.processes()) == 3)
+        self.watch.selector.select(0)                         # as the loop does: what woke it by being opened is forgotten
 
     def entered(self, context):
         self.addCleanup(context.__exit__, None, None, None)
         return context.__enter__()
+
+    def wait_for(self, true):
+        end = time.monotonic() + 30
+        while not true():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
 
     def end(self, process):
         process.kill()
@@ -50,7 +56,8 @@ class WhoWasKilled(unittest.TestCase):
         self.ranks[rank].stdin.flush()
         if word == "gone":
             self.ranks[rank].wait()
-        time.sleep(0.2 if word == "told" else 0)
+        else:
+            self.wait_for(lambda: (rank, word) in self.watch.words())
 
     def until_the_end(self, code=1):
         """The launcher: by now all ranks are gone, and nobody has looked yet."""
@@ -64,24 +71,38 @@ class WhoWasKilled(unittest.TestCase):
             self.tell(rank, "gone")
         self.assertIn(f"rank 2 (process {self.ranks[2].pid} on {socket.gethostname()}) was killed", self.until_the_end())
 
-    def test_who_tells_why_is_not_killed_and_neither_are_those_it_takes_along(self):
-        self.tell(1, "told")
+    def test_whoever_ends_all_takes_along_those_that_go_before_it(self):
+        self.tell(1, "ends all")
         for rank in (0, 2, 1):
             self.tell(rank, "gone")
         self.assertEqual(self.until_the_end(), "")
 
-    def test_who_tells_why_because_another_went_before(self):
+    def test_who_tells_its_signal_was_not_killed(self):
+        self.tell(1, "ended")
+        for rank in (1, 2, 0):
+            self.tell(rank, "gone")
+        self.assertEqual(self.until_the_end(), "")
+
+    def test_one_that_dies_of_a_signal_because_another_is_going(self):
+        """A killed process gives back its memory before its files: who reads that memory may be the first to speak."""
+        self.tell(1, "ended")
         self.tell(0, "gone")
-        self.tell(1, "told")
         for rank in (1, 2):
             self.tell(rank, "gone")
         self.assertIn("rank 0 ", self.until_the_end())
 
     def test_all_end_in_order(self):
         for rank in range(3):
-            self.tell(rank, "told")
+            self.tell(rank, "ended")
             self.tell(rank, "gone")
         self.assertEqual(self.until_the_end(code=0), "")
+
+    def test_others_that_ended_in_order_explain_nothing(self):
+        for rank in (0, 1):
+            self.tell(rank, "ended")
+        for rank in (2, 0, 1):
+            self.tell(rank, "gone")
+        self.assertIn("rank 2 ", self.until_the_end())
 
     def test_kill_ends_all(self):
         self.watch.kill()

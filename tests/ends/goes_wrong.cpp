@@ -116,6 +116,13 @@ const std::map<std::string, Way> ways = {
        StopSignal stop;
        raise(SIGTERM);
      }},
+    {"second-ctrl-c",
+     [](Session&) {
+       StopSignal stop;
+       raise(SIGINT);
+       raise(SIGINT);
+       throw std::runtime_error("it went on after the second");
+     }},
     // Ends that leave the others alone.
     {"exit", [](Session&) { std::exit(0); }},
     {"return", [](Session&) {}},

@@ -36,11 +36,12 @@ class Run:
         return self
 
     def __exit__(self, *error):
-        if self.process.poll() is None:
-            for pid in self.processes():
+        while left := self.processes():
+            for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            self.process.wait()
+            time.sleep(0.05)
+        self.process.wait()
         self.out.close()
         self.err.close()
         self.folder.cleanup()

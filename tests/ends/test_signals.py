@@ -48,6 +48,11 @@ class FatalSignals(unittest.TestCase):
             self.assertNotEqual(run.end(), 0)
             self.assertEqual(run.lines(), [])
 
+    def test_a_second_ctrl_c_is_obeyed_at_once(self):
+        with goes_wrong("second-ctrl-c", timeout="0") as run:
+            self.assertNotEqual(run.end(), 0)
+            self.assertEqual(run.lines(), [])
+
     def test_in_a_training_the_step_is_named(self):
         with tempfile.TemporaryDirectory() as folder, training(folder) as run:
             run.wait_until_step(2)

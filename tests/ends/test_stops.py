@@ -1,7 +1,6 @@
 """A training that is ended from outside: Ctrl-C, SIGTERM, one rank killed; under the launcher alone and under ./course."""
 import contextlib
 import os
-import re
 import signal
 import sys
 import tempfile
@@ -55,11 +54,17 @@ class Stops(unittest.TestCase):
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             with self.subTest(number), tempfile.TemporaryDirectory() as folder:
                 self.folder, self.save = Path(folder), Path(folder) / "checkpoints"
+                # As a terminal does: to all of the foreground group.
+                tell = os.killpg if number == signal.SIGINT else os.kill
                 with course_run(folder, save=self.save) as run:
-                    last = self.stopped(run, number, code, run.process.send_signal)
+                    last = self.stopped(run, number, code, lambda number: tell(run.process.pid, number))
                     self.assertNotIn("killed", run.stderr())
                     self.assertNotIn("Traceback", run.stderr())
                 self.goes_on_from(last)
+
+    def test_a_closed_terminal_is_a_sigterm(self):
+        with course_run(self.folder, save=self.save) as run:
+            self.stopped(run, signal.SIGTERM, 129, lambda _: run.process.send_signal(signal.SIGHUP))
 
     def test_one_rank_alone_hears_of_it(self):
         with training(self.folder, save=self.save) as run:
