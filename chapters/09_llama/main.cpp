@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "chapters/09_llama/model_folder.hpp"
+#include "chapters/09_llama/recompute.hpp"
 #include "chapters/09_llama/training_loop.hpp"
 
 using namespace course;
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
     if (!options.save.empty()) together(session.world(), [&] { folder.emplace(options); });
     const TrainingData data = load_data(options, session);
     Llama llama(session.backend(), options.config());
+    recompute(llama, options.recompute);
     start_weights(llama, options, session.world());
 
     AdamW optimizer(parameters_of(llama));
