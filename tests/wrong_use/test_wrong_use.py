@@ -277,7 +277,6 @@ def models():
                                               prepare=saved_model(damage))
     rows += weights(cut_the_weights) + weights(no_weights_in_it, "empty") + weights(another_config, "52", "51")
     rows += weights(weights_in_parts, "several files")
-    rows += weights(poison_a_weight, "step 1", "model.layers.0.input_layernorm.weight on rank 0, [0] of the global [32]: nan")
     return rows
 
 
@@ -285,6 +284,8 @@ def not_finite():
     """What is not finite ends the training, names where it began, and is not saved."""
     first = ("step 2: the gradient's norm is", "the loss", "first value that is not finite: in ", " on rank ")
     rows = training("--lr 1e30 --warmup 0 --steps 5", first, code=1)
+    rows += training("--model {d}/model", ("step 1: ", "weight model.layers.0.input_layernorm.weight on rank 0, [0] of the global [32]: nan"),
+                     code=1, prepare=saved_model(poison_a_weight))
     rows += training("--lr 1e39 --warmup 0 --steps 5 --save {d}/s --save-every 1", ("step 1: ", "not finite", "is not saved"),
                      CHECKPOINTS, code=1, leaves=("s",))
     # Over a good checkpoint: step 2 of it stays, step 3 (this run's first) is not saved.
