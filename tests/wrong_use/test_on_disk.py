@@ -68,8 +68,10 @@ class OnDisk(unittest.TestCase):
                 time.sleep(0.01)
             yield lock.read_text().strip()
         finally:
-            with contextlib.suppress(OSError):               # rank 0, if it is not dead yet; the launcher ends the rest
-                os.kill(int(lock.read_text().split()[1]), signal.SIGKILL)
+            try:
+                os.kill(int(lock.read_text().split()[1]), signal.SIGKILL)           # rank 0; the launcher ends the rest
+            except OSError:
+                process.terminate()
             process.wait(timeout=LIMIT)
 
     def test_two_runs_do_not_save_to_one_place(self):
