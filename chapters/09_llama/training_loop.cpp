@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "chapters/09_llama/gradient_watch.hpp"
+#include "chapters/09_llama/non_finite.hpp"
 #include "chapters/09_llama/tensor_dump.hpp"
 #include "common/clock.hpp"
 #include "common/support/last_words.hpp"
@@ -110,6 +111,35 @@ void TrainingLoop::stop(int signal, int64_t start) {
   throw EarlyExit{128 + signal};
 }
 
+// The trainer's step. One that is not finite is tried again with every tensor looked at, for where it began: the weights
+// are still those before it.
+StepResult TrainingLoop::step() {
+  try {
+    return trainer.step();
+  } catch (const NonFiniteStep& error) {
+    throw NonFiniteStep(cat(error.what(), "; ", first_non_finite_value()));
+  }
+}
+
+std::string TrainingLoop::first_non_finite_value() {
+  std::string bad;
+  for (Parameter* p : parameters_of(trainer.model()))
+    if (bad.empty() && p->owned().defined())
+      if (const std::string where = bad_value(p->backend(), p->owned(), p->owned_box(), p->global()); !where.empty())
+        bad = cat("weight ", p->name(), " on rank ", session.rank(), ", ", where);
+  for (const std::string& text : session.world().all_gather_text(bad))
+    if (!text.empty()) return cat("first value that is not finite: ", text);
+  GradientWatch watch(trainer.model(), session.world());
+  trainer.on_gradients([&](int64_t step) { watch.look(step); });
+  try {
+    trainer.step();
+  } catch (const NonFiniteStep&) {
+    const std::string& said = watch.first_bad();
+    return said.empty() ? "all outputs and gradients are finite" : said.substr(said.find(": ") + 2);  // less "step 2: "
+  }
+  return "tried again it was finite";
+}
+
 void TrainingLoop::run(Metrics& metrics) {
   const int64_t start = trainer.steps(), last = options.last_step();
   if (start >= last) return;
@@ -143,7 +173,7 @@ void TrainingLoop::run(Metrics& metrics) {
     const Traffic before = traffic;
     const double begin = seconds_now();
     if (activity) activity->count_into(&spent);
-    const StepResult r = trainer.step();
+    const StepResult r = step();
     if (activity) activity->count_into(nullptr);
     ++spent.steps;
     const double took = seconds_now() - begin;

@@ -34,6 +34,8 @@ struct TrainingLoop {
  private:
   double validate(Metrics& metrics);
   [[noreturn]] void stop(int signal, int64_t start);
+  StepResult step();
+  std::string first_non_finite_value();
 };
 
 // The weights of --model DIR where it has some, else the initial ones of the seed. With a world all its ranks call, and

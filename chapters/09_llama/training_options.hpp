@@ -25,7 +25,7 @@ struct TrainingOptions {
   std::string save, resume, metrics, generate, dump_tensors;
   int64_t save_every = 0, bucket_mb = 25;
   GenerateOptions sampling;
-  bool quiet = false, bench = false, watch_gradients = false;
+  bool quiet = false, bench = false, watch_gradients = false, other_text = false;
 
   // Which sets of flags a program takes beside those of every training program.
   struct Takes {

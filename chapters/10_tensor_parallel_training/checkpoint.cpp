@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -139,6 +140,38 @@ std::map<std::string, std::vector<PieceRef>> pieces_by_tensor(const json& index,
   return pieces;
 }
 
+// `written` gets the name `complete`. A folder that has it already trades places with it where the file system can do
+// that in one step; else the old one is `replaced`, whole, until the new one has its name.
+void put_in_place(const fs::path& written, const fs::path& complete, const fs::path& replaced) {
+  if (fs::exists(complete)) {
+    if (renameat2(AT_FDCWD, written.c_str(), AT_FDCWD, complete.c_str(), RENAME_EXCHANGE) == 0) return;
+    fs::rename(complete, replaced);
+  }
+  fs::rename(written, complete);
+}
+
+bool is_complete(const fs::path& folder) {
+  return is_step_name(folder.filename().string()) && fs::exists(folder / "index.json");
+}
+
+// The newest complete checkpoint in dir, as this rank sees it; "" for none.
+std::string newest_here(const std::string& dir) {
+  std::string newest;
+  if (!fs::is_directory(dir)) return newest;
+  for (const auto& entry : fs::directory_iterator(dir))
+    if (is_complete(entry.path()) && entry.path().filename() > fs::path(newest).filename())
+      newest = entry.path().string();
+  return newest;
+}
+
+// A checkpoint in words that differ where it does.
+std::string seen(const std::string& folder) {
+  if (folder.empty()) return "no complete checkpoint";
+  std::ifstream in(fs::path(folder) / "index.json", std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  return cat(fs::canonical(folder).filename().string(), " (index ", hash_of(std::as_bytes(std::span(text))), ")");
+}
+
 }  // namespace
 
 std::string save_checkpoint(const std::string& dir, int64_t step, const std::vector<CheckpointTensor>& tensors,
@@ -146,33 +179,56 @@ std::string save_checkpoint(const std::string& dir, int64_t step, const std::vec
   const std::string name = cat("step-", zero_padded(step, 8));
   const auto aside = [&](const char* what) { return fs::path(dir) / cat(".", name, what); };
   const fs::path complete = fs::path(dir) / name, writing = aside(".writing"), replaced = aside(".replaced");
-  together(world, [&] {
-    if (world.rank() != 0) return;
+  const auto remove_asides = [&] {
     fs::remove_all(writing);
     fs::remove_all(replaced);
-    fs::create_directories(writing);
-  });
-  json pieces;
-  together(world, [&] { pieces = write_pieces(writing, world.rank(), tensors, backend); });
-  const auto all = world.all_gather_text(pieces.dump());
-  together(world, [&] {
-    if (world.rank() != 0) return;
-    json index = {{"version", format_version},
-                  {"step", step},
-                  {"ranks", world.size()},
-                  {"state", state},
-                  {"pieces", json::array()}};
-    for (const auto& text : all)
-      for (auto& piece : json::parse(text)) index["pieces"].push_back(std::move(piece));
-    index["hash"] = hash_of_index(index);
-    write_text(writing / "index.json", index.dump(1));
-    sync_path(writing);
-    if (fs::exists(complete)) fs::rename(complete, replaced);  // whole, at any moment
-    fs::rename(writing, complete);
-    sync_path(dir);
-    fs::remove_all(replaced);
-  });
+  };
+  try {
+    together(world, [&] {
+      if (world.rank() != 0) return;
+      remove_asides();
+      fs::create_directories(writing);
+    });
+    json pieces;
+    together(world, [&] { pieces = write_pieces(writing, world.rank(), tensors, backend); });
+    const auto all = world.all_gather_text(pieces.dump());
+    together(world, [&] {
+      if (world.rank() != 0) return;
+      json index = {{"version", format_version},
+                    {"step", step},
+                    {"ranks", world.size()},
+                    {"state", state},
+                    {"pieces", json::array()}};
+      for (const auto& text : all)
+        for (auto& piece : json::parse(text)) index["pieces"].push_back(std::move(piece));
+      index["hash"] = hash_of_index(index);
+      write_text(writing / "index.json", index.dump(1));
+      sync_path(writing);
+      put_in_place(writing, complete, replaced);
+      sync_path(dir);
+      remove_asides();
+    });
+  } catch (const SharedError& error) {
+    std::error_code ignored;
+    if (world.rank() == 0) fs::remove_all(writing, ignored);  // a full disk keeps no half of it
+    throw SharedError(cat(complete.string(), " is not saved: ", error.what(), "; those before it stay"));
+  }
   return complete.string();
+}
+
+void tidy_checkpoints(const std::string& dir) {
+  std::vector<fs::path> asides;
+  for (const auto& entry : fs::directory_iterator(dir)) asides.push_back(entry.path());
+  for (const fs::path& aside : asides) {
+    const std::string name = aside.filename().string();  // ".step-00000008.writing"
+    if (!name.starts_with(".") || !is_step_name(name.substr(1, 13))) continue;
+    const std::string what = name.substr(14);
+    const fs::path complete = aside.parent_path() / name.substr(1, 13);
+    if (what == ".replaced" && !fs::exists(complete))
+      fs::rename(aside, complete);
+    else if (what == ".replaced" || what == ".writing")
+      fs::remove_all(aside);
+  }
 }
 
 json load_checkpoint(const std::string& folder, const std::vector<CheckpointTensor>& tensors, Comm& world,
@@ -216,30 +272,26 @@ json read_checkpoint_state(const std::string& folder, Comm& world) { return read
 std::optional<std::string> newest_checkpoint(const std::string& dir, Comm& world) {
   std::string newest;
   together(world, [&] {
-    if (world.rank() != 0 || !fs::is_directory(dir)) return;
-    for (const auto& entry : fs::directory_iterator(dir)) {
-      const std::string name = entry.path().filename().string();
-      if (is_step_name(name) && fs::exists(entry.path() / "index.json") && name > fs::path(newest).filename().string())
-        newest = entry.path().string();
-    }
+    if (world.rank() == 0) newest = newest_here(dir);
   });
   newest = world.broadcast_text(newest, 0);
   return newest.empty() ? std::nullopt : std::optional(newest);
 }
 
 std::string find_checkpoint(const std::string& path, Comm& world) {
-  std::string folder;
+  std::string folder, what;
   together(world, [&] {
-    if (world.rank() != 0) return;
-    require(fs::exists(path), "--resume ", path, ": no such folder");
-    if (fs::exists(fs::path(path) / "index.json")) folder = path;
+    require(world.rank() != 0 || fs::exists(path), "--resume ", path, ": no such folder");
+    folder = fs::exists(fs::path(path) / "index.json") ? path : newest_here(path);
+    require(world.rank() != 0 || !folder.empty(), "--resume ", path,
+            ": holds no complete checkpoint (a folder step-NNNNNNNN with an index.json)");
+    what = seen(folder);
   });
-  folder = world.broadcast_text(folder, 0);
-  if (!folder.empty()) return folder;
-  const auto newest = newest_checkpoint(path, world);
-  require_shared(newest, "--resume ", path,
-                 ": holds no complete checkpoint (a folder step-NNNNNNNN with an index.json)");
-  return *newest;
+  const auto all = world.all_gather_text(what);
+  for (int r = 1; r < world.size(); ++r)
+    require_shared(all[r] == all[0], "--resume ", path, ": rank 0 finds ", all[0], " there, rank ", r, " finds ", all[r],
+                   "; all ranks need the same folder");
+  return folder;
 }
 
 }  // namespace course

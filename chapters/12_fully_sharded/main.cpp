@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
     gradients.norm = [&](const Parameters& parameters) { return gradient_norm(parameters, mesh, world); };
     Trainer trainer(llama, optimizer, loss, data.train, in_order(data.train.samples(), options.batch),
                     {.schedule = options.schedule(), .accumulate = options.accumulate}, share_over(mesh), gradients);
-    TrainingCheckpoints checkpoints(options, optimizer, mesh, session.world());
+    TrainingCheckpoints checkpoints(options, optimizer, mesh, session.world(), data.source);
     checkpoints.resume();
 
     TrainingLoop loop{trainer, options, data, session, traffic,

@@ -5,6 +5,7 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 #include <iostream>
 #include <utility>
@@ -59,6 +60,7 @@ Session::Session(int argc, char** argv) : argc_(argc), argv_(argv), timeout_(std
   speak_at_the_end(-1);
   int provided = 0;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  std::signal(SIGXFSZ, SIG_IGN);  // a file past `ulimit -f`: the write fails, and says so
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   world_ = make_mpi_comm(MPI_COMM_WORLD, "world", timeout_);
   farewell_ = make_mpi_comm(MPI_COMM_WORLD, "the end of the run", timeout_);

@@ -151,8 +151,11 @@ class Run(InAFolder):
         def program(command):
             metrics = self.root / course.flag_value(command, "--metrics")
             metrics.write_text("\n".join(map(json.dumps, METRICS)) + '\n{"kind": "step", "st')
-            for step in (8, 100, 20):
-                (self.root / course.flag_value(command, "--save") / f"step-{step:08}").mkdir(parents=True)
+            save = self.root / course.flag_value(command, "--save")
+            for step in ("00000008", "00000100", "00000020", "00000100.bak", "00000300"):
+                (save / f"step-{step}").mkdir(parents=True)
+                if step != "00000300":                              # no index: not complete
+                    (save / f"step-{step}" / "index.json").touch()
             return 0
 
         out = self.started(leaves=program)[2]
@@ -161,8 +164,22 @@ class Run(InAFolder):
             self.assertRegex(out, rf"runs/\S+/{what}\n")
         self.assertTrue((self.root / re.search(r"runs/\S+\.svg", out).group()).exists())
 
+    def test_with_files_of_ones_own_the_curve_still_has_a_folder(self):
+        def program(command):
+            (self.root / "m.jsonl").write_text("\n".join(map(json.dumps, METRICS)))
+            return 0
+
+        code, out = self.started("--save", "s", "--metrics", "m.jsonl", leaves=program)[1:]
+        self.assertEqual(code, 0)
+        self.assertTrue((self.root / re.search(r"runs/\S+/loss\.svg", out).group()).exists())
+
     def test_text_files_have_a_nan(self):
         self.assertTrue(math.isnan(course.read_metrics(self.written(METRICS))[0][1][1]))
+
+    def test_a_step_taken_twice_counts_once(self):
+        steps = course.read_metrics(self.written([*METRICS, {"kind": "step", "step": 3, "loss": 6.0}]))[0]
+        self.assertEqual([step for step, _ in steps], [1, 2, 3, 4])
+        self.assertEqual(steps[2], (3, 6.0))
 
     def written(self, rows):
         path = self.root / "metrics.jsonl"
