@@ -1,8 +1,9 @@
 #include "common/comm/mpi_comm.hpp"
 
-#include <chrono>
 #include <cstring>
 #include <limits>
+
+#include "common/comm/patience.hpp"
 
 namespace course {
 
@@ -122,16 +123,13 @@ class MpiComm : public Comm {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   // `keep` lives as long as MPI may read it.
   Work pending(MPI_Request request, Op op, std::shared_ptr<void> keep = nullptr) {
-    return Work([this, request, op, keep, since = Clock::now()]() mutable {
+    return Work([this, request, op, keep, patience = Patience()]() mutable {
       int done = 0;
       check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), name_of(op));
       if (!done && *timeout_ > 0) {
-        const double waited = std::chrono::duration<double>(Clock::now() - since).count();
-        require(waited < *timeout_, "waited ", *timeout_, " s for ", name_of(op), " on ", name_, " (rank ", rank_, " of ", size_,
+        require(patience.waited() < *timeout_, "waited ", *timeout_, " s for ", name_of(op), " on ", name_, " (rank ", rank_, " of ", size_,
                 "): another rank did not come; --timeout sets the limit");
       }
       return done != 0;

@@ -61,6 +61,7 @@ Cli::Cli(const std::string& program, const std::string& what) : impl_(std::make_
   add("--device", impl_->session.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
   add("--threads", impl_->session.threads, "threads a rank; 0: the node's cores over its ranks").not_negative();
   add("--timeout", impl_->session.timeout, "seconds after which a wait counts as a hang; 0: never").not_negative();
+  add("--check-collectives", impl_->session.check_collectives, "compare every collective over the ranks before it starts");
 }
 
 Cli::~Cli() = default;

@@ -5,6 +5,7 @@
 
 #include <iostream>
 
+#include "common/comm/checked.hpp"
 #include "common/comm/mpi_comm.hpp"
 #include "common/support/cli.hpp"
 
@@ -37,6 +38,7 @@ Session::Session(int argc, char** argv) : argc_(argc), argv_(argv), timeout_(std
 
 Session::~Session() {
   world_.reset();
+  board_.reset();
   backend_.reset();
   MPI_Finalize();
 }
@@ -48,6 +50,10 @@ void Session::set_up(const SessionOptions& options) {
   *timeout_ = options.timeout;
   threads_ = options.threads > 0 ? options.threads : std::max<int64_t>(1, cores() / ranks_of_node());
   backend_ = options.device == "cuda" ? make_cuda_backend() : make_cpu_backend(static_cast<int>(threads_));
+  if (options.check_collectives && !board_ && size() > 1) {
+    board_ = std::make_shared<Board>(MPI_COMM_WORLD);
+    world_ = make_checked(std::move(world_), MPI_COMM_WORLD, timeout_, board_);
+  }
 }
 
 Backend& Session::backend() {
@@ -57,7 +63,13 @@ Backend& Session::backend() {
 
 void Session::abort(const std::string& what) {
   std::cout.flush();
-  std::cerr << "rank " << rank() << ": " << what << std::endl;
+  const std::string line = cat("rank ", rank(), ": ", what);
+  if (board_) {
+    board_->threw();
+    board_->say(line.c_str());
+  } else {
+    std::cerr << line << std::endl;
+  }
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::abort();
 }
@@ -79,15 +91,15 @@ int run_program(int argc, char** argv, const std::function<void(Session&)>& body
   }
 }
 
-void together(Comm& comm, const std::function<void()>& part) {
+void together(Comm& comm, const std::function<void()>& part, Site at) {
   std::string wrong;
   try {
     part();
   } catch (const std::exception& error) {
     wrong = *error.what() ? error.what() : "failed";
   }
-  if (comm.max(wrong.empty() ? 0 : 1) == 0) return;
-  const auto all = comm.all_gather_text(wrong);
+  if (comm.max(wrong.empty() ? 0 : 1, at) == 0) return;
+  const auto all = comm.all_gather_text(wrong, at);
   for (int r = 0; r < comm.size(); ++r)
     if (!all[r].empty()) throw SharedError(comm.size() > 1 ? cat("rank ", r, ": ", all[r]) : all[r]);
 }

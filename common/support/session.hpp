@@ -15,10 +15,13 @@
 
 namespace course {
 
+class Board;
+
 struct SessionOptions {
   std::string device = "auto";
   int64_t threads = 0;  // a rank; 0: cores of the node / ranks of the node, at least 1
   double timeout = 60;  // seconds; 0: none
+  bool check_collectives = false;  // common/comm/checked.hpp
 };
 
 class Session {
@@ -33,7 +36,7 @@ class Session {
   int size() const;
   Comm& world() { return *world_; }
 
-  // Makes the backend. Cli::parse calls it.
+  // Makes the backend, and checks the world's calls from here on if asked to. Collective. Cli::parse calls it.
   void set_up(const SessionOptions& options);
   Backend& backend();
   int64_t threads() const { return threads_; }
@@ -41,7 +44,7 @@ class Session {
   // Prints on rank 0, nowhere on the others.
   std::ostream& out() { return *out_; }
 
-  // Ends every rank at once, after saying `rank R: what` on stderr.
+  // Ends every rank at once, after saying `rank R: what` on stderr; with --check-collectives, a line of every rank after it.
   [[noreturn]] void abort(const std::string& what);
 
  private:
@@ -49,6 +52,7 @@ class Session {
   char** argv_;
   std::shared_ptr<double> timeout_;
   std::unique_ptr<Backend> backend_;
+  std::shared_ptr<Board> board_;  // with --check-collectives
   std::unique_ptr<Comm> world_;
   std::unique_ptr<std::ostream> out_;
   int64_t threads_ = 1;
@@ -60,6 +64,6 @@ int run_program(int argc, char** argv, const std::function<void(Session&)>& body
 
 // Runs `part` on every rank. If it throws on any, all ranks throw SharedError with the words of the lowest that failed: for
 // files, which one rank may miss.
-void together(Comm& comm, const std::function<void()>& part);
+void together(Comm& comm, const std::function<void()>& part, Site at = Site::current());
 
 }  // namespace course

@@ -21,7 +21,7 @@ Backend& backend() { return session->backend(); }
 
 int main(int argc, char** argv) {
   course::Session session(argc, argv);
-  session.set_up({.timeout = 40});
+  session.set_up({.timeout = 40, .check_collectives = true});
   course::test::session = &session;
 
   std::thread([rank = session.rank()] {
