@@ -8,40 +8,21 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <iostream>
 
-#include "common/check.hpp"
+#include "common/clock.hpp"
+#include "common/comm/card.hpp"
 #include "common/comm/mpi_comm.hpp"
 
 namespace course {
 namespace {
 
-enum class State : int { Running, Ended, Left, Threw, Killed };
-
-double now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);  // one clock for all ranks of the node
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-const char* name_of_signal(int signal) {
-  switch (signal) {
-    case SIGSEGV:
-      return "SIGSEGV, a bad memory access";
-    case SIGBUS:
-      return "SIGBUS, a bad memory access";
-    case SIGFPE:
-      return "SIGFPE, an arithmetic error";
-    case SIGILL:
-      return "SIGILL, a bad instruction";
-    case SIGABRT:
-      return "SIGABRT";
-    default:
-      return "a signal";
-  }
-}
-constexpr int kFatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+enum class State : int { Running, AtEnd, Lost };
+constexpr size_t kHeading = 4000, kRow = 1000;  // bytes of text
 
 // Text in a given buffer, by nothing that a signal handler must not call.
 class Line {
@@ -60,6 +41,10 @@ class Line {
     while ((n /= 10) != 0);
     if (below) digits[--at] = '-';
     return *this << digits + at;
+  }
+  Line& at_most(size_t n, const char* text) {
+    while (n-- > 0 && *text && size_ < room_) into_[size_++] = *text++;
+    return *this;
   }
   Line& seconds(double s) {
     const auto tenths = static_cast<int64_t>(std::max(s, 0.0) * 10);
@@ -84,28 +69,71 @@ void copy_text(char (&to)[N], const char* from) {
   to[N - 1] = 0;
 }
 
-Board* watched = nullptr;  // for what the system calls without an argument: signals and exit()
+void pause(int milliseconds) {
+  const timespec moment = {0, milliseconds * 1'000'000L};
+  nanosleep(&moment, nullptr);
+}
 
-}  // namespace
-
-struct Board::Call {
+struct Shown {
   int64_t number, bytes;  // number 0: none
   uint32_t line;
-  char what[16], axis[16], file[40];
+  int peer;
+  char what[24], axis[20], file[40];
   void show(Line& to) const {
+    if (!number) {
+      to << "none";
+      return;
+    }
     to << "call " << number << " " << what;
     if (bytes > 0) to << " of " << bytes << " bytes";
-    to << " on " << axis << " (" << file << ":" << static_cast<int64_t>(line) << ")";
+    if (peer >= 0) to << (std::strcmp(what, "send") == 0 ? " to rank " : " from rank ") << int64_t{peer};
+    to << " on " << axis;
+    if (line) to << " (" << file << ":" << int64_t{line} << ")";
   }
 };
+
+Board* of_this_process = nullptr;  // for what the system calls without an argument: signals and exit()
+int its_process = 0;               // a child of fork() has no board
+
+constexpr int kFatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+constexpr const char* kEndedBy[] = {"ended by SIGSEGV", "ended by SIGBUS", "ended by SIGFPE", "ended by SIGILL",
+                                    "ended by SIGABRT"};
+
+void on_fatal_signal(int signal) {
+  say_last_words(kEndedBy[std::find(kFatal, kFatal + 4, signal) - kFatal]);
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+// Where nobody else has set a handler: a sanitizer's stays.
+void catch_fatal_signals() {
+  for (const int signal : kFatal) {
+    struct sigaction action = {};
+    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
+    action.sa_handler = on_fatal_signal;
+    action.sa_flags = SA_NODEFER;
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+void on_exit() {
+  if (!of_this_process || its_process != getpid()) return;
+  std::cout.flush();
+  std::fflush(nullptr);
+  say_last_words("exit() before the end of the program");
+  _exit(1);
+}
+
+}  // namespace
 
 struct Board::Row {
   std::atomic<uint32_t> version;  // odd while its rank writes
   std::atomic<State> state;
   std::atomic<double> seen;  // when the rank last started, asked for or completed a call
-  int rank, signal, more;
-  Call last, pending;
+  int rank, more;
+  Shown last, pending;
   double since;  // of pending
+  char why[500];
 };
 
 struct Board::Memory {
@@ -115,21 +143,16 @@ struct Board::Memory {
 
 struct Board::Open {
   int64_t id;
-  Call call;
+  Shown call;
   double since;
 };
 
-const char* file_of(const std::source_location& at) {
-  const char* slash = std::strrchr(at.file_name(), '/');
-  return slash ? slash + 1 : at.file_name();
-}
-
-Board::Board(MPI_Comm world) : pid_(getpid()) {
+Board::Board(MPI_Comm world) {
   static_assert(std::atomic<double>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
   MPI_Comm node;
   check(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-  int place = 0;
-  MPI_Comm_rank(world, &rank_);
+  int rank = 0, place = 0;
+  MPI_Comm_rank(world, &rank);
   MPI_Comm_size(world, &world_size_);
   MPI_Comm_rank(node, &place);
   MPI_Comm_size(node, &node_size_);
@@ -140,9 +163,9 @@ Board::Board(MPI_Comm world) : pid_(getpid()) {
   if (place == 0) {
     timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
-    copy_text(name, cat("/shard-by-shard-", pid_, "-", t.tv_nsec).c_str());
+    copy_text(name, cat("/shard-by-shard-", getpid(), "-", t.tv_nsec).c_str());
     file = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
-    if (file >= 0 && ftruncate(file, static_cast<off_t>(bytes_)) != 0) close(file), file = -1;
+    if (file >= 0 && posix_fallocate(file, 0, static_cast<off_t>(bytes_)) != 0) close(file), file = -1;
   }
   check(MPI_Bcast(name, sizeof name, MPI_CHAR, 0, node), "MPI_Bcast");
   if (place != 0) file = shm_open(name, O_RDWR, 0600);
@@ -156,34 +179,35 @@ Board::Board(MPI_Comm world) : pid_(getpid()) {
 
   memory_ = static_cast<Memory*>(at);  // zeros: nothing said, all rows running
   mine_ = memory_->rows + place;
-  mine_->rank = rank_;
-  mine_->seen = now();
+  mine_->rank = rank;
+  mine_->seen = seconds_now();
   mine_->version = 2;  // the row is in use
-  text_.resize(1000 + 400 * node_size_);
-  watched = this;
-  static const bool once = std::atexit(on_exit) == 0;
+  text_.resize(kHeading + kRow * (node_size_ + 1));
+  its_process = getpid();
+  of_this_process = this;
+  static const bool once = std::atexit(on_exit) == 0 && std::at_quick_exit(on_exit) == 0;
   (void)once;
-  struct sigaction action = {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_ONSTACK;
-  for (const int signal : kFatal) sigaction(signal, &action, nullptr);
+  catch_fatal_signals();
 }
 
 Board::~Board() {
-  mine_->state = State::Ended;
-  watched = nullptr;
+  comes_to_end();
+  of_this_process = nullptr;
   munmap(memory_, bytes_);
 }
 
 int64_t Board::begin(const Noted& noted) {
-  Call call = {noted.number, noted.bytes, noted.at.line(), {}, {}, {}};
+  Shown call = {noted.number, noted.bytes, noted.at.line(), noted.peer, {}, {}, {}};
   copy_text(call.what, noted.what);
   copy_text(call.axis, noted.axis.c_str());
   copy_text(call.file, file_of(noted.at));
-  const double since = now();
+  const double since = seconds_now();
   open_.push_back({++begun_, call, since});
   mine_->seen.store(since, std::memory_order_relaxed);
-  show_pending();
+  if (open_.size() == 1)
+    show_pending();
+  else
+    mine_->more = static_cast<int>(open_.size()) - 1;
   return begun_;
 }
 
@@ -194,7 +218,7 @@ void Board::end(int64_t id) {
   mine_->last = found->call;
   mine_->version.fetch_add(1);
   open_.erase(found);
-  mine_->seen.store(now(), std::memory_order_relaxed);
+  mine_->seen.store(seconds_now(), std::memory_order_relaxed);
   show_pending();
 }
 
@@ -210,28 +234,25 @@ void Board::show_pending() {
   mine_->version.fetch_add(1);
 }
 
-void Board::seen() { mine_->seen.store(now(), std::memory_order_relaxed); }
-void Board::threw() { mine_->state = State::Threw; }
+void Board::seen() { mine_->seen.store(seconds_now(), std::memory_order_relaxed); }
+void Board::comes_to_end() { mine_->state = State::AtEnd; }
 
 bool Board::has_ended(int world_rank) const {
-  for (int r = 0; r < node_size_; ++r) {
-    const State state = memory_->rows[r].state;
+  for (int r = 0; r < node_size_; ++r)
     if (memory_->rows[r].version != 0 && memory_->rows[r].rank == world_rank)
-      return state == State::Ended || state == State::Left;
-  }
+      return memory_->rows[r].state == State::AtEnd;
   return false;
 }
 
-bool Board::say(const char* first) {
+void Board::say(const char* heading) {
   int nobody = 0;
   if (!memory_->said.compare_exchange_strong(nobody, 1)) {
-    const timespec moment = {0, 10'000'000};
-    for (int i = 0; i < 200 && memory_->said != 2; ++i) nanosleep(&moment, nullptr);
-    return false;
+    for (int i = 0; i < 200 && memory_->said != 2; ++i) pause(10);  // should the one who says it die over it
+    return;
   }
   constexpr double kAway = 1;  // seconds: a rank that waits asks far more often
   Line line(text_.data(), text_.size());
-  line << first << "\n";
+  if (*heading) line.at_most(kHeading, heading) << "\n";
   for (int r = 0; r < node_size_; ++r) {
     Row row = {};
     for (int attempt = 0; attempt < 1000; ++attempt) {  // of a rank that died while it wrote: as it is
@@ -240,71 +261,41 @@ bool Board::say(const char* first) {
       if (before % 2 == 0 && memory_->rows[r].version == before) break;
     }
     if (row.version == 0) continue;
-    const double at = now(), away = at - row.seen;
-    line << "rank " << static_cast<int64_t>(row.rank) << ": last ";
-    if (row.last.number)
-      row.last.show(line);
-    else
-      line << "call: none";
-    line << ", pending: ";
-    if (row.pending.number) {
-      row.pending.show(line);
-      if (row.more > 0) line << " and " << static_cast<int64_t>(row.more) << " more";
-    } else {
-      line << "none";
-    }
-    line << ", ";
-    switch (row.state) {
-      case State::Running:
-        if (row.pending.number && away < kAway)
-          line << "waiting for ", line.seconds(at - row.since);
-        else
-          line << "computing for ", line.seconds(away);
-        break;
-      case State::Ended:
-        line << "ended";
-        break;
-      case State::Left:
-        line << "left by exit()";
-        break;
-      case State::Threw:
-        line << "threw";
-        break;
-      case State::Killed:
-        line << "died of " << name_of_signal(row.signal);
-        break;
-    }
+    line << "rank " << int64_t{row.rank} << ": " << row.why << (*row.why ? "; " : "") << "last ";
+    row.last.show(line);
+    line << ", pending ";
+    row.pending.show(line);
+    if (row.pending.number && row.more > 0) line << " and " << int64_t{row.more} << " more";
+    const double now = seconds_now(), away = now - row.seen;
+    if (row.state == State::AtEnd)
+      line << ", at the end of the program";
+    else if (row.state == State::Running && row.pending.number && away < kAway)
+      line << ", waiting for ", line.seconds(now - row.since);
+    else if (row.state == State::Running)
+      line << ", computing for ", line.seconds(away);
     line << "\n";
   }
   if (node_size_ < world_size_)
-    line << static_cast<int64_t>(world_size_ - node_size_) << " ranks of other nodes are not seen from here\n";
+    line << int64_t{world_size_ - node_size_} << " ranks of other nodes are not seen from here\n";
   line.print();
+  pause(200);  // MPICH's launcher drops what it has not read when a rank ends
   memory_->said = 2;
-  return true;
 }
 
-void Board::on_exit() {
-  Board* const board = watched;
-  if (!board || board->pid_ != getpid() || board->memory_->said == 2 || board->mine_->state != State::Running) return;
-  board->mine_->state = State::Left;
-  char text[100] = {};
-  Line(text, sizeof text - 1) << "rank " << static_cast<int64_t>(board->rank_)
-                              << ": exit() before the end of the program";
-  board->say(text);
-}
-
-void Board::on_signal(int signal) {
-  Board* const board = watched;
-  if (board && board->pid_ == getpid()) {
-    watched = nullptr;
-    board->mine_->signal = signal;
-    board->mine_->state = State::Killed;
-    char text[100] = {};
-    Line(text, sizeof text - 1) << "rank " << static_cast<int64_t>(board->rank_) << ": " << name_of_signal(signal);
-    board->say(text);
+void Board::say_last_words(const char* why) {
+  if (memory_->said == 0) {
+    mine_->version.fetch_add(1);
+    copy_text(mine_->why, why);
+    mine_->version.fetch_add(1);
+    mine_->state = State::Lost;
   }
-  ::signal(signal, SIG_DFL);
-  raise(signal);
+  say("");
+}
+
+bool say_last_words(const char* why) {
+  if (!of_this_process || its_process != getpid()) return false;
+  of_this_process->say_last_words(why);
+  return true;
 }
 
 }  // namespace course

@@ -1,23 +1,24 @@
 // What every rank of a node is doing, in memory that all of them read: the last call it completed, the oldest it is in,
 // and since when. A rank in an endless loop cannot say where it is; whoever finds the hang reads it here and says one
-// line a rank:
+// line a rank (each is one line, cut here):
 //
-//   rank 0: last call 7 all-reduce of 48 bytes on tp (mlp.cpp:40), pending: call 8 all-reduce of 48 bytes on tp
-//   (mlp.cpp:40), waiting for 5.0 s rank 1: last call 7 all-reduce of 48 bytes on tp (mlp.cpp:40), pending: none,
-//   computing for 5.1 s
+//   rank 0: last call 7 all-reduce of 48 bytes on tp (mlp.cpp:40),
+//           pending call 8 all-reduce of 48 bytes on tp (mlp.cpp:44), waiting for 5.0 s
+//   rank 1: last call 7 all-reduce of 48 bytes on tp (mlp.cpp:40), pending none, computing for 5.1 s
 //
 // A call's number counts the calls on its group. The memory is POSIX shared memory whose name is gone once all ranks
 // have it open, so nothing is left behind however the ranks end. Ranks of other nodes are not seen.
 //
-// While a Board lives, a rank that calls exit() or dies of SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT says the lines
-// before it goes (mpirun then kills the others at once). SIGKILL and _exit() leave no time for that.
+// While a Board lives, exit() says the lines and becomes _exit(1): a launcher takes a rank that leaves with 0 for the
+// end of a good run. Signals see say_last_words(). SIGKILL and _exit() leave no time for words.
 #pragma once
 
 #include <mpi.h>
 
-#include <source_location>
 #include <string>
 #include <vector>
+
+#include "common/comm/comm.hpp"
 
 namespace course {
 
@@ -26,39 +27,36 @@ struct Noted {
   int64_t number;    // on its group, from 1
   const char* what;  // "all-reduce"; lives as long as the program
   int64_t bytes;
+  int peer;  // a broadcast's root, a message's other end, as a rank of the world; -1: none
   const std::string& axis;
-  std::source_location at;
+  Site at;
 };
-
-// "linear.cpp" of a path.
-const char* file_of(const std::source_location& at);
 
 class Board {
  public:
-  explicit Board(MPI_Comm world);  // collective; throws Error where there is no shared memory
+  explicit Board(MPI_Comm world);  // collective; throws SharedError where there is no shared memory
   ~Board();                        // this rank has ended in order
   Board(const Board&) = delete;
 
   // Of this rank. begin() gives the number by which end() knows the call.
   int64_t begin(const Noted& call);
   void end(int64_t call);
-  void seen();   // it asks for a call that is not complete
-  void threw();  // it ends with an exception
+  void seen();          // it asks for a call that is not complete
+  void comes_to_end();  // it makes no further call
 
-  // True if that rank is of this node and its Board is gone, or it has called exit().
+  // True if that rank is of this node and has come to its end.
   bool has_ended(int world_rank) const;
 
-  // Says `first` and then one line a rank on stderr: once in the life of the job, whoever comes first. Returns false to
-  // those who come later, when it has been said. Safe in a signal handler.
-  bool say(const char* first);
+  // Says the heading, unless it is empty, and then one line a rank on stderr: once in the life of the job, whoever
+  // comes first. Others wait until it is said.
+  void say(const char* heading);
+  // The same without a heading: `why` leads this rank's own line.
+  void say_last_words(const char* why);
 
  private:
-  struct Call;
   struct Row;
   struct Memory;
   struct Open;
-  static void on_exit();
-  static void on_signal(int signal);
   void show_pending();
 
   Memory* memory_ = nullptr;
@@ -66,8 +64,13 @@ class Board {
   std::vector<Open> open_;  // this rank's calls under way, oldest first
   std::vector<char> text_;
   int64_t begun_ = 0;
-  int rank_ = 0, world_size_ = 0, node_size_ = 0, pid_ = 0;
+  int world_size_ = 0, node_size_ = 0;
   size_t bytes_ = 0;
 };
+
+// For a process that ends by something no catch sees, a signal handler too (it calls nothing but what one may): says
+// the lines of this process's Board, `why` in this rank's own, unless they have been said. False where there is no
+// Board: nothing is said then.
+bool say_last_words(const char* why);
 
 }  // namespace course
