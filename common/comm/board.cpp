@@ -1,5 +1,6 @@
 #include "common/comm/board.hpp"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -84,11 +85,11 @@ struct Shown {
       to << "none";
       return;
     }
-    to << "call " << number << " " << what;
+    const bool sends = std::strcmp(what, "send") == 0, receives = std::strcmp(what, "recv") == 0;
+    to << (sends || receives ? "message " : "call ") << number << " " << what;
     if (bytes > 0) to << " of " << bytes << " bytes";
-    if (peer >= 0) to << (std::strcmp(what, "send") == 0 ? " to rank " : " from rank ") << int64_t{peer};
-    to << " on " << axis;
-    if (line) to << " (" << file << ":" << int64_t{line} << ")";
+    if (peer >= 0) to << (sends ? " to rank " : " from rank ") << int64_t{peer};
+    to << " on " << axis << " (" << file << ":" << int64_t{line} << ")";
   }
 };
 
@@ -105,15 +106,13 @@ void on_fatal_signal(int signal) {
   raise(signal);
 }
 
-// Where nobody else has set a handler: a sanitizer's stays.
+// In place of UCX's, which prints addresses. A sanitizer keeps its own.
 void catch_fatal_signals() {
-  for (const int signal : kFatal) {
-    struct sigaction action = {};
-    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
-    action.sa_handler = on_fatal_signal;
-    action.sa_flags = SA_NODEFER;
-    sigaction(signal, &action, nullptr);
-  }
+  if (dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init")) return;
+  struct sigaction action = {};
+  action.sa_handler = on_fatal_signal;
+  action.sa_flags = SA_NODEFER;
+  for (const int signal : kFatal) sigaction(signal, &action, nullptr);
 }
 
 void on_exit() {

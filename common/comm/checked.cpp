@@ -78,10 +78,10 @@ Checked::~Checked() {
   if (std::uncaught_exceptions() == 0) MPI_Comm_free(&own_);
 }
 
-std::unique_ptr<Comm> Checked::split(int color, int key, const std::string& name) {
-  if (size() > 1) make(std::nullopt, Beside::Split, Site()).wait();
+std::unique_ptr<Comm> Checked::split(int color, int key, const std::string& name, Site at) {
+  if (size() > 1) make(std::nullopt, Beside::Split, at).wait();
   MPI_Comm part;
-  auto inner_part = inner().split(color, key, name);
+  auto inner_part = inner().split(color, key, name, at);
   check(MPI_Comm_split(own_, color, key, &part), "MPI_Comm_split");
   return std::unique_ptr<Checked>(new Checked(std::move(inner_part), part, together_));
 }
@@ -234,7 +234,7 @@ void Checked::Together::note_lines(const Entry& entry) {
 
 void Checked::Together::give_up(const std::string& why, Site at) {
   if (board) board->say(why.c_str());
-  throw Error(why, at.line() ? at : Site::current());
+  throw Error(why, at);
 }
 
 std::unique_ptr<Checked> make_checked(std::unique_ptr<Comm> inner, MPI_Comm group,

@@ -24,7 +24,7 @@
 // rank of this node that has come to its end. Time counts while a rank waits (patience.hpp); one that is merely slow
 // within the limit is waited for.
 //
-// split() is checked like a call, without a source line.
+// split() is checked like a call.
 //
 // COST_LINE
 #pragma once
@@ -49,7 +49,7 @@ class Checked : public CommDecorator {
   struct Together;  // what the groups of one world share
 
   ~Checked() override;
-  std::unique_ptr<Comm> split(int color, int key, const std::string& name) override;
+  std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at) override;
   Work start(const Call& call) override;
 
   // The program is through on this rank: waits until it is on every rank of the group, as if for a call.

@@ -72,9 +72,9 @@ class MpiComm : public Comm {
   int size() const override { return size_; }
   const std::string& name() const override { return name_; }
 
-  std::unique_ptr<Comm> split(int color, int key, const std::string& name) override {
+  std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at) override {
     MPI_Comm part;
-    check(MPI_Comm_split(comm_, color, key, &part), "MPI_Comm_split");
+    check(MPI_Comm_split(comm_, color, key, &part), "MPI_Comm_split", at);
     return std::make_unique<MpiComm>(part, name, timeout_, limit_);
   }
 
