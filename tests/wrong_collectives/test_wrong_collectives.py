@@ -4,9 +4,11 @@ wrong, if it is not one rank's own fault, and then each rank has one line. A ran
     COURSE_BUILD=build python3 -m unittest discover -s tests/wrong_collectives
 """
 import concurrent.futures
+import contextlib
 import re
 import subprocess
 import sys
+import time
 import typing
 import unittest
 import uuid
@@ -73,18 +75,24 @@ ROWS = [
 ]
 
 
+def running(mark):
+    """Processes whose environment has this word."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (process / "environ").read_bytes():
+                found.append(process.name)
+    return found
+
+
 def run(mode, ranks, *flags):
-    """(the result, processes of it that are left)."""
+    """(the result, processes of it that are left: the launcher ends before the last that it has killed)."""
     mark = str(uuid.uuid4())
     result = launch(PROGRAM, ranks, ["--mode", mode, *flags], {"WRONG_CALLS": mark})
-    left = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"WRONG_CALLS={mark}".encode() in (process / "environ").read_bytes():
-                left.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            pass
-    return result, left
+    end = time.monotonic() + 10
+    while running(mark) and time.monotonic() < end:
+        time.sleep(0.1)
+    return result, running(mark)
 
 
 def complaints(row, ranks, result, left):
@@ -120,6 +128,8 @@ def judge(row, ranks):
 
 
 class WrongCollectives(unittest.TestCase):
+    maxDiff = None
+
     def test_each_ends_with_one_line_a_rank(self):
         runs = [(row, ranks) for row in ROWS for ranks in row.ranks]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -142,7 +152,7 @@ class WrongCollectives(unittest.TestCase):
         self.assertEqual(int(notes[0][1]), int(notes[0][2]) + 1)
 
     def test_without_the_flag_a_limit_ends_it(self):
-        for mode in ("missing", "loop", "axis", "return", "exception", "signal"):
+        for mode in ("missing", "loop", "axis", "exception", "signal"):
             with self.subTest(mode):
                 result, left = run(mode, 4, "--timeout", str(SECONDS))
                 self.assertFalse(result.hung)
