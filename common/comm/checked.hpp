@@ -25,8 +25,6 @@
 // within the limit is waited for.
 //
 // split() is checked like a call.
-//
-// COST_LINE
 #pragma once
 
 #include <mpi.h>
