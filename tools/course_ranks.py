@@ -1,7 +1,7 @@
 """What ./course sees of the ranks of a run: their processes, and which of them went first without a word.
 
 A launcher that loses a rank ends the others within milliseconds, and what it then says names a process, not always the one
-that went first. So each rank holds a FIFO open (common/support/last_words.hpp), in which nothing is written: the kernel closes
+that went first. So each rank holds a FIFO open (common/last_words.hpp), in which nothing is written: the kernel closes
 it when the rank is gone, and epoll hands these events on in the order in which they came, however late we look. What ranks
 say of themselves stands in a file beside them.
 """

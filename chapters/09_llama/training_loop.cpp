@@ -12,7 +12,7 @@
 #include "chapters/09_llama/non_finite.hpp"
 #include "chapters/09_llama/tensor_dump.hpp"
 #include "common/clock.hpp"
-#include "common/support/last_words.hpp"
+#include "common/last_words.hpp"
 #include "common/support/progress.hpp"
 #include "common/support/stop_signal.hpp"
 #include "common/support/time_table.hpp"

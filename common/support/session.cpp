@@ -10,10 +10,11 @@
 #include <iostream>
 #include <utility>
 
+#include "common/comm/checked.hpp"
 #include "common/comm/mpi_comm.hpp"
 #include "common/comm/timed.hpp"
 #include "common/support/cli.hpp"
-#include "common/support/last_words.hpp"
+#include "common/last_words.hpp"
 #include "common/support/table.hpp"
 
 namespace course {
@@ -76,6 +77,7 @@ Session::~Session() {
   }
   farewell_.reset();
   world_.reset();
+  board_.reset();
   backend_.reset();
   MPI_Finalize();
   tell_witness("ended");
@@ -90,6 +92,12 @@ void Session::set_up(const SessionOptions& options) {
   *timeout_ = options.timeout;
   threads_ = options.threads > 0 ? options.threads : std::max<int64_t>(1, cores() / ranks_of_node_);
   backend_ = options.device == "cuda" ? make_cuda_backend() : make_cpu_backend(static_cast<int>(threads_));
+  if (options.check_collectives && !checked_ && size() > 1) {
+    board_ = std::make_shared<Board>(MPI_COMM_WORLD);
+    auto checked = make_checked(std::move(world_), MPI_COMM_WORLD, timeout_, board_);
+    checked_ = checked.get();
+    world_ = std::move(checked);
+  }
   if (options.trace.empty()) return;
   trace_ = std::make_unique<TraceFile>(options.trace, *world_, *backend_);
   watch().record(kMaxTraceEvents);
@@ -122,10 +130,12 @@ Activity& Session::watch() {
 }
 
 void Session::finish() {
-  if (!trace_) return;
-  activity_->stop_recording();
-  const std::string line = trace_->write(*activity_, *world_);
-  if (rank() == 0) std::cerr << line << std::endl;
+  if (trace_) {
+    activity_->stop_recording();
+    const std::string line = trace_->write(*activity_, *world_);
+    if (rank() == 0) std::cerr << line << std::endl;
+  }
+  if (checked_) checked_->end();
 }
 
 bool Session::leave_together() {
@@ -162,7 +172,7 @@ void require_room(Session& session, double bytes, const std::string& what) {
                 show(session.memory()));
 }
 
-void together(Comm& comm, const std::function<void()>& part) {
+void together(Comm& comm, const std::function<void()>& part, Site at) {
   constexpr char kUsage = 'u', kFailed = 'f';  // what the text sent begins with
   std::string wrong;
   try {
@@ -172,8 +182,8 @@ void together(Comm& comm, const std::function<void()>& part) {
   } catch (const std::exception& error) {
     wrong = cat(kFailed, words_of(error));
   }
-  if (comm.max(wrong.empty() ? 0 : 1) == 0) return;
-  const auto all = comm.all_gather_text(wrong);
+  if (comm.max(wrong.empty() ? 0 : 1, at) == 0) return;
+  const auto all = comm.all_gather_text(wrong, at);
   const bool alike = std::all_of(all.begin(), all.end(), [&](const auto& text) { return text == all[0]; });
   for (int r = 0; r < comm.size(); ++r) {
     if (all[r].empty()) continue;

@@ -16,11 +16,15 @@
 
 namespace course {
 
+class Board;
+class Checked;
+
 struct SessionOptions {
   std::string device = "auto";
   int64_t threads = 0;  // a rank; 0: cores of the node / ranks of the node, at least 1
   double timeout = 60;  // seconds; 0: none
   std::string trace;    // a file, see trace.hpp; empty: none
+  bool check_collectives = false;  // see checked.hpp
 };
 
 class Session {
@@ -35,7 +39,8 @@ class Session {
   int size() const;
   Comm& world() { return *world_; }
 
-  // Makes the backend. Cli::parse calls it. Collective.
+  // Makes the backend; from here on the world's calls are checked where that is asked for. Cli::parse calls it.
+  // Collective.
   void set_up(const SessionOptions& options);
   // Its first call says, on rank 0's stderr, that a node has more ranks than cores, where it has.
   Backend& backend();
@@ -49,7 +54,8 @@ class Session {
   Activity& watch();                                       // of kernels and of world()'s collectives
   Activity* activity() const { return activity_.get(); }  // null unless watched
 
-  // Writes the trace where one is asked for. Collective; run_program calls it when the body is through.
+  // Writes the trace where one is asked for; where calls are checked, waits until all ranks are here. Collective;
+  // run_program calls it when the body is through.
   void finish();
 
   // Prints on rank 0, nowhere on the others.
@@ -59,7 +65,7 @@ class Session {
   // not come within seconds: then the fault is not theirs. Collective.
   bool leave_together();
 
-  // Ends every rank at once, after saying `rank R: what` on stderr.
+  // Ends every rank at once, after saying `rank R: what` on stderr; where calls are checked, with what each rank does.
   [[noreturn]] void abort(const std::string& what);
 
  private:
@@ -71,6 +77,8 @@ class Session {
   std::unique_ptr<Backend> backend_;
   ObservedBackend* observed_ = nullptr;  // is backend_
   bool taken_ = false;
+  std::shared_ptr<Board> board_;  // null unless calls are checked, as checked_, which is in world_
+  Checked* checked_ = nullptr;
   std::unique_ptr<Comm> world_, farewell_;  // farewell_: who is through, and nothing else, so that it never mixes with calls
   std::unique_ptr<std::ostream> out_;
   int64_t threads_ = 1, ranks_of_node_ = 1;
@@ -87,7 +95,7 @@ int run_program(int argc, char** argv, const std::function<void(Session&)>& body
 // Runs `part` on every rank. If it throws on any, all ranks throw with the words of the lowest that failed: for files,
 // which one rank may miss. A UsageError stays one; anything else becomes a SharedError, which names the rank unless all
 // say the same.
-void together(Comm& comm, const std::function<void()>& part);
+void together(Comm& comm, const std::function<void()>& part, Site at = Site::current());
 
 // Throws UsageError unless the nodes can hold `bytes`, counted over all ranks: `what` is needed at the least, its flags
 // named. Before a size is tried that would end the program, or the machine.

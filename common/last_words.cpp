@@ -1,4 +1,4 @@
-#include "common/support/last_words.hpp"
+#include "common/last_words.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -32,6 +32,7 @@ namespace {
 std::atomic<int> this_rank = -1;
 std::atomic<int> witness = -1;  // where this rank signs in and tells of its end
 std::atomic<bool> ending = false;
+std::atomic<bool (*)(const char*)> speaker = nullptr;
 std::atomic<int64_t> step = 0;
 std::atomic<const char*> collective = nullptr, file = "";
 std::atomic<int64_t> line_of_file = 0;
@@ -68,6 +69,10 @@ class Line {
     } while (number > 0);
     add(digits + at);
   }
+  const char* text() {
+    text_[length_] = 0;
+    return text_;
+  }
   void write(int file) {
     text_[length_++] = '\n';
     (void)!::write(file, text_, length_);
@@ -85,20 +90,16 @@ const char* file_name(const char* path) {
   return name;
 }
 
-void on_fatal_signal(int signal) {
-  if (ending) _exit(1);  // while it ends, the cause has been said
+// `rank R: cause`, and the last collective.
+void say_line(const char* cause) {
   Line line;
   line.add("rank ");
   if (this_rank < 0)
     line.add("?");
   else
     line.add(static_cast<int64_t>(this_rank));
-  line.add(": ended by ");
-  line.add(words_of_signal(signal));
-  if (step > 0) {
-    line.add("; in step ");
-    line.add(step);
-  }
+  line.add(": ");
+  line.add(cause);
   if (collective) {
     line.add("; its last collective: ");
     line.add(collective);
@@ -109,6 +110,18 @@ void on_fatal_signal(int signal) {
     line.add(")");
   }
   line.write(STDERR_FILENO);
+}
+
+void on_fatal_signal(int signal) {
+  if (ending) _exit(1);  // while it ends, the cause has been said
+  Line cause;
+  cause.add("ended by ");
+  cause.add(words_of_signal(signal));
+  if (step > 0) {
+    cause.add("; in step ");
+    cause.add(step);
+  }
+  if (const auto say = speaker.load(); !say || !say(cause.text())) say_line(cause.text());
   tell_witness("ended");
   std::signal(signal, SIG_DFL);
   raise(signal);
@@ -170,6 +183,8 @@ void tell_witness(const char* words) {
   line.write(witness);
 }
 
+void speak_through(bool (*say)(const char* cause)) { speaker = say; }
+
 void note_step(int64_t number) { step.store(number, std::memory_order_relaxed); }
 
 void note_collective(const char* name, std::source_location at) {
@@ -203,9 +218,11 @@ void end_all_ranks(const std::string& what) {
   std::signal(SIGALRM, SIG_DFL);
   alarm(5);  // ends this process should MPI_Abort not come back: another thread may be inside MPI
   std::cout.flush();
-  const std::string line = cat("rank ", this_rank < 0 ? "?" : std::to_string(this_rank), ": ", what, "\n");
-  (void)!write(STDERR_FILENO, line.data(), line.size());        // in one piece: the other ranks may be writing too
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher drops what it has not read by then
+  if (const auto say = speaker.load(); !say || !say(what.c_str())) {
+    const std::string line = cat("rank ", this_rank < 0 ? "?" : std::to_string(this_rank), ": ", what, "\n");
+    (void)!write(STDERR_FILENO, line.data(), line.size());        // in one piece: the other ranks may be writing too
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher drops what it has not read by then
+  }
   // Only now: if this fault came of another rank's death, the launcher has ended this rank too by here.
   tell_witness("ends all");
   int started = 0, ended = 0;

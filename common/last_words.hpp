@@ -20,6 +20,10 @@ namespace course {
 void speak_at_the_end(int rank);
 void tell_witness(const char* words);
 
+// Who has more to say than a line, or nobody (null): given the cause, it says it and what every rank does, and gives true;
+// false leaves it to the line. Called in signal handlers too.
+void speak_through(bool (*say)(const char* cause));
+
 // Notes what this rank is at, for the line of a fatal signal. A few stores, so that every call may.
 void note_step(int64_t step);
 void note_collective(const char* name, std::source_location at);
