@@ -32,7 +32,7 @@ int64_t numel(const Shape& shape) {
   int64_t n = 1;
   for (int64_t size : shape) {
     require(size >= 0, "a shape has a negative size: ", show(shape));
-    n *= size;
+    require(!__builtin_mul_overflow(n, size, &n), "a shape of more elements than 64 bits count: ", show(shape));
   }
   return n;
 }

@@ -77,8 +77,8 @@ void sweep(Session& session, int64_t largest) {
                 << " µs, a byte sent β = " << nanoseconds(machine.beta)
                 << " ns, a byte added γ = " << nanoseconds(machine.gamma) << " ns\n\n";
 
-  Table table({"bytes", "|", "ring, µs: predicted", "measured", "|", "doubling: predicted", "measured", "|",
-               "MPI's: predicted", "measured"});
+  Table table({"bytes", "|", "ring, µs: predicted", "measured", "|", "doubling, µs: predicted", "measured", "|",
+               "MPI's, µs: predicted", "measured"});
   for (const int64_t bytes : sizes) {
     Tensor x = backend.zeros({bytes / 4});
     const double n = static_cast<double>(bytes);

@@ -109,11 +109,11 @@ std::string holdings(const DeviceMesh& tp, Module& module) {
   return table.str();
 }
 
-std::string idle_ranks(int64_t n, int64_t ranks, const std::string& what, int64_t block) {
+std::string idle_ranks(int64_t n, int64_t ranks, const std::string& what, int64_t block, const std::string& name) {
   std::string idle;
   for (int64_t r = 0; r < ranks; ++r)
     if (chunk(n, ranks, r, block).size == 0) idle += cat(idle.empty() ? "" : ", ", r);
-  return idle.empty() ? "" : cat("idle, for want of ", what, ": rank ", idle, "\n");
+  return idle.empty() ? "" : cat("idle, for want of ", what, ": ", name, " ", idle, "\n");
 }
 
 }  // namespace course

@@ -67,6 +67,8 @@ Tensor draw_numbers(Backend& backend, const std::string& name, const Shape& shap
 std::string holdings(const DeviceMesh& tp, Module& module);
 
 // "idle, for want of WHAT: rank 3, 4" when n, cut between blocks, leaves ranks without a part; "" where all have one.
-std::string idle_ranks(int64_t n, int64_t ranks, const std::string& what, int64_t block = 1);
+// NAME is said for "rank".
+std::string idle_ranks(int64_t n, int64_t ranks, const std::string& what, int64_t block = 1,
+                       const std::string& name = "rank");
 
 }  // namespace course

@@ -34,6 +34,9 @@ void sharded_mlp(Session& session) {
   cli.add("--hidden", E, "features of x and y").positive();
   cli.add("--intermediate", I, "features between the two matmuls").positive();
   cli.parse(session);
+  // Every rank has a serial twin: x, what lies in between, and both weights.
+  require_room(session, 4.0 * session.size() * (1.0 * B * S * (1.0 * E + I) + 2.0 * E * I),
+               cat("--batch ", B, " --seq ", S, " --hidden ", E, " --intermediate ", I));
 
   Traffic traffic;
   Recorder world(session.world(), traffic);

@@ -24,6 +24,13 @@ void sharded_attention(Session& session) {
                 sizes.kv_heads);
   require_usage(sizes.head_dim % 2 == 0, "--head-dim ", sizes.head_dim, ": RoPE turns pairs, it must be even");
   require_usage(S <= positions, "--seq ", S, ": the positions end at ", positions);
+  // Every rank has a serial twin: x, the queries, the weights of q and o; and a table of angles.
+  const double query = 1.0 * sizes.heads * sizes.head_dim, width = 1.0 * sizes.hidden;
+  require_room(
+      session,
+      4.0 * session.size() * (1.0 * B * S * (width + query) + 2 * width * query + 1.0 * positions * sizes.head_dim),
+      cat("--batch ", B, " --seq ", S, " --hidden ", sizes.hidden, " --heads ", sizes.heads, " --head-dim ",
+          sizes.head_dim, " --positions ", positions));
 
   Traffic traffic;
   Recorder world(session.world(), traffic);

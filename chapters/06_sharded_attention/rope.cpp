@@ -18,4 +18,19 @@ RopeTable::RopeTable(Backend& backend, int64_t count, int64_t head_dim, double t
   sin = backend.from_host(sines, {count, half});
 }
 
+std::vector<int64_t> half_split_rows(int64_t heads, int64_t head_dim) {
+  std::vector<int64_t> rows;
+  for (int64_t h = 0; h < heads; ++h)
+    for (const int64_t odd : {0, 1})
+      for (int64_t i = 0; i < head_dim / 2; ++i) rows.push_back(h * head_dim + 2 * i + odd);
+  return rows;
+}
+
+std::vector<int64_t> interleaved_rows(int64_t heads, int64_t head_dim) {
+  const auto from = half_split_rows(heads, head_dim);
+  std::vector<int64_t> rows(from.size());
+  for (size_t r = 0; r < from.size(); ++r) rows[from[r]] = static_cast<int64_t>(r);
+  return rows;
+}
+
 }  // namespace course

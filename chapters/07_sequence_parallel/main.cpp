@@ -6,9 +6,9 @@
 #include "chapters/05_sharded_mlp/comparison.hpp"
 #include "chapters/07_sequence_parallel/demonstrations.hpp"
 #include "chapters/07_sequence_parallel/layer_by_hand.hpp"
+#include "chapters/07_sequence_parallel/layer_flags.hpp"
 #include "chapters/07_sequence_parallel/stream_comparison.hpp"
 #include "common/chunk.hpp"
-#include "common/support/cli.hpp"
 #include "common/support/session.hpp"
 
 namespace course {
@@ -16,35 +16,21 @@ namespace {
 
 constexpr uint64_t kSeed = 7;
 
-struct Sizes {
-  int64_t B = 2, S = 7, I = 44;
-  AttentionSizes attention = {24, 6, 3, 4};
-};
-
-Sizes read_flags(Session& session) {
-  Sizes z;
-  AttentionSizes& a = z.attention;
+LayerFlags read_flags(Session& session) {
+  LayerFlags z{2, 7, 44, {24, 6, 3, 4}};
   Cli cli("07_sequence_parallel", "norms and residuals on a slice of the sequence; an all-reduce in two halves");
-  cli.add("--batch", z.B, "sequences").positive();
-  cli.add("--seq", z.S, "tokens a sequence").positive();
-  cli.add("--hidden", a.hidden, "features of the stream").positive();
-  cli.add("--intermediate", z.I, "features inside the MLP").positive();
-  cli.add("--heads", a.heads, "query heads").positive();
-  cli.add("--kv-heads", a.kv_heads, "key/value heads").positive();
+  z.add_to(cli);
   cli.parse(session);
-  require_usage(a.heads % a.kv_heads == 0, "--heads ", a.heads, " is not a multiple of --kv-heads ", a.kv_heads);
-  require_usage(a.hidden % (2 * a.heads) == 0, "--hidden ", a.hidden, " over --heads ", a.heads,
-                ": the size of a head must be a whole, even number");
-  a.head_dim = a.hidden / a.heads;
+  z.settle(session);
   return z;
 }
 
 // Bytes that this rank keeps for backward: between the blocks, where it has s positions, and inside them, where it has
 // all.
-int64_t kept_between(const Sizes& z, int64_t s) {
+int64_t kept_between(const LayerFlags& z, int64_t s) {
   return 4 * 2 * z.B * s * (z.attention.hidden + 1);  // a norm's input, and one number a row
 }
-int64_t kept_inside(const Sizes& z, const DeviceMesh& tp) {
+int64_t kept_inside(const LayerFlags& z, const DeviceMesh& tp) {
   const auto [E, H, K, D] = z.attention;
   const int64_t k = chunk(K, tp.size(), tp.coordinate()).size, h = k * (H / K),
                 i = chunk(z.I, tp.size(), tp.coordinate()).size;
@@ -54,7 +40,7 @@ int64_t kept_inside(const Sizes& z, const DeviceMesh& tp) {
 }
 
 void sequence_parallel(Session& session) {
-  const Sizes z = read_flags(session);
+  const LayerFlags z = read_flags(session);
   const auto [B, S, I, sizes] = z;
   Traffic traffic;
   Recorder world(session.world(), traffic);

@@ -3,9 +3,9 @@
 #include <iomanip>
 
 #include "chapters/07_sequence_parallel/decoder_layer.hpp"
+#include "chapters/07_sequence_parallel/layer_flags.hpp"
 #include "chapters/07_sequence_parallel/stream_comparison.hpp"
 #include "chapters/08_parallel_plan/layer_calls.hpp"
-#include "common/support/cli.hpp"
 #include "common/support/session.hpp"
 
 namespace course {
@@ -13,28 +13,17 @@ namespace {
 
 constexpr uint64_t kSeed = 8;
 
-struct Sizes {
-  int64_t B = 8, S = 64, I = 192;
-  AttentionSizes attention = {64, 4, 4, 16};
+struct Flags : LayerFlags {
   std::string plan = "sequence";
 };
 
-Sizes read_flags(Session& session) {
-  Sizes z;
-  AttentionSizes& a = z.attention;
+Flags read_flags(Session& session) {
+  Flags z{{8, 64, 192, {64, 4, 4, 16}}};
   Cli cli("08_parallel_plan", "a decoder layer under a plan; its tree, and what it sends");
   cli.add("--plan", z.plan, "basic, sequence or article").one_of({"basic", "sequence", "article"});
-  cli.add("--batch", z.B, "sequences").positive();
-  cli.add("--seq", z.S, "tokens a sequence").positive();
-  cli.add("--hidden", a.hidden, "features of the stream").positive();
-  cli.add("--intermediate", z.I, "features inside the MLP").positive();
-  cli.add("--heads", a.heads, "query heads").positive();
-  cli.add("--kv-heads", a.kv_heads, "key/value heads").positive();
+  z.add_to(cli);
   cli.parse(session);
-  require_usage(a.heads % a.kv_heads == 0, "--heads ", a.heads, " is not a multiple of --kv-heads ", a.kv_heads);
-  require_usage(a.hidden % (2 * a.heads) == 0, "--hidden ", a.hidden, " over --heads ", a.heads,
-                ": the size of a head must be a whole, even number");
-  a.head_dim = a.hidden / a.heads;
+  z.settle(session);
   return z;
 }
 
@@ -55,7 +44,7 @@ void show_uneven(Session& session, const DeviceMesh& tp, Module& layer) {
 }
 
 void parallel_plan(Session& session) {
-  const Sizes z = read_flags(session);
+  const Flags z = read_flags(session);
   const AttentionSizes& sizes = z.attention;
   const PlanKind kind = plan_kind(z.plan);
   Traffic traffic;

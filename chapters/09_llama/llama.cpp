@@ -64,7 +64,26 @@ void Llama::forget_cache() {
   for (DecoderLayer* layer : model.layers.layers()) layer->self_attn.forget_cache();
 }
 
-void load_weights(Module& llama, const std::string& path) {
+namespace {
+
+using RowOrder = std::vector<int64_t>(int64_t heads, int64_t head_dim);
+
+// The rows of q_proj or k_proj in the other order of RoPE, where the files of this model have it; others unchanged.
+std::vector<float> other_order(const Llama& llama, const Parameter& p, std::vector<float> values, RowOrder* order) {
+  const AttentionSizes sizes = llama.config().attention();
+  const bool q = p.name().ends_with("q_proj.weight"), k = p.name().ends_with("k_proj.weight");
+  if (!llama.config().rope_interleave || !(q || k)) return values;
+  std::vector<float> rows;
+  for (const int64_t row : order(q ? sizes.heads : sizes.kv_heads, sizes.head_dim)) {
+    const auto begin = values.begin() + row * sizes.hidden;
+    rows.insert(rows.end(), begin, begin + sizes.hidden);
+  }
+  return rows;
+}
+
+}  // namespace
+
+void load_weights(Llama& llama, const std::string& path) {
   const SafetensorsFile file(path);
   std::set<std::string> known;
   for (Parameter* p : parameters_of(llama)) known.insert(p->name());
@@ -75,11 +94,11 @@ void load_weights(Module& llama, const std::string& path) {
     require(file.has(p->name()), path, ": has no tensor ", p->name());
     require(file.info(p->name()).shape == p->global(), path, ": ", p->name(), " has shape ",
             show(file.info(p->name()).shape), " there, ", show(p->global()), " in this model");
-    p->fill(file.read<float>(p->name()));
+    p->fill(other_order(llama, *p, file.read<float>(p->name()), half_split_rows));
   }
 }
 
-void save_weights(Module& llama, const std::string& path) {
+void save_weights(Llama& llama, const std::string& path) {
   std::vector<TensorSpec> specs;
   for (Parameter* p : parameters_of(llama)) {
     require(p->box() == whole_box(p->global()), p->name(), ": only a part is here, ", show(p->box()), " of ",
@@ -87,7 +106,10 @@ void save_weights(Module& llama, const std::string& path) {
     specs.push_back({p->name(), StoredType::F32, p->global()});
   }
   SafetensorsWriter out(path, specs, {{"format", "pt"}});
-  for (Parameter* p : parameters_of(llama)) out.append(p->name(), as_bytes_of(llama.backend().to_host(p->value())));
+  for (Parameter* p : parameters_of(llama)) {
+    const auto values = other_order(llama, *p, llama.backend().to_host(p->value()), interleaved_rows);
+    out.append(p->name(), as_bytes_of(values));
+  }
   out.finish();
 }
 

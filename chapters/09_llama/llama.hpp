@@ -65,8 +65,8 @@ class Llama : public Module {
 // Weights under their names in one safetensors file: what Hugging Face's LlamaForCausalLM reads and writes.
 // load fills every parameter's part from the file; each rank opens it. Throws Error for a name that is missing or
 // has no place in the model, and for a shape that differs. save takes the parameters whole: on one rank, or with all
-// parts gathered.
-void load_weights(Module& llama, const std::string& path);
-void save_weights(Module& llama, const std::string& path);
+// parts gathered. Where config says rope_interleave, the rows of q and k stand in the file in that order.
+void load_weights(Llama& llama, const std::string& path);
+void save_weights(Llama& llama, const std::string& path);
 
 }  // namespace course

@@ -1,5 +1,6 @@
 #include "chapters/09_llama/llama_config.hpp"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "common/support/shallow_json.hpp"
@@ -20,6 +21,8 @@ const std::pair<const char*, json> fixed[] = {
     {"model_type", "llama"},        {"hidden_act", "silu"},    {"attention_bias", false},  {"mlp_bias", false},
     {"tie_word_embeddings", false}, {"rope_scaling", nullptr}, {"attention_dropout", 0.0}, {"pretraining_tp", 1}};
 
+constexpr int64_t largest_size = std::numeric_limits<int32_t>::max();  // ids and positions are 32 bits
+
 template <typename T>
 T field(const json& from, const char* key, std::optional<T> otherwise = std::nullopt) {
   if (!from.contains(key) || from[key].is_null()) {
@@ -30,6 +33,12 @@ T field(const json& from, const char* key, std::optional<T> otherwise = std::nul
   require(std::is_integral_v<T> ? value.is_number_integer() : value.is_number(), key, " is ", value.dump(), ", not a ",
           std::is_integral_v<T> ? "whole number" : "number");
   return value.get<T>();
+}
+
+bool flag(const json& from, const char* key) {
+  const json value = from.value(key, json(false));
+  require(value.is_boolean() || value.is_null(), key, " is ", value.dump(), ", neither true nor false");
+  return value == true;
 }
 
 double rope_theta(const json& from) {
@@ -57,6 +66,16 @@ int64_t LlamaConfig::parameters() const {
 }
 
 void check(const LlamaConfig& c) {
+  const std::pair<const char*, int64_t> sizes[] = {{"vocab_size", c.vocab_size},
+                                                   {"hidden_size", c.hidden_size},
+                                                   {"intermediate_size", c.intermediate_size},
+                                                   {"num_hidden_layers", c.num_hidden_layers},
+                                                   {"num_attention_heads", c.num_attention_heads},
+                                                   {"num_key_value_heads", c.num_key_value_heads},
+                                                   {"head_dim", c.head_dim},
+                                                   {"max_position_embeddings", c.max_position_embeddings}};
+  for (const auto& [name, size] : sizes)
+    require_shared(size <= largest_size, name, " is ", size, ", sizes end at ", largest_size);
   require_shared(
       c.vocab_size > 0 && c.intermediate_size > 0 && c.num_hidden_layers > 0 && c.max_position_embeddings > 0,
       "a Llama needs sizes above 0, not vocab_size ", c.vocab_size, ", intermediate_size ", c.intermediate_size,
@@ -67,6 +86,11 @@ void check(const LlamaConfig& c) {
   require_shared(c.rms_norm_eps >= 0 && c.rope_theta > 0, "rms_norm_eps ", c.rms_norm_eps, " and rope_theta ",
                  c.rope_theta, " must be above 0");
   check(c.attention());
+  require_shared(c.attention().head_dim % 2 == 0, "head_dim ", c.attention().head_dim, " is odd: RoPE turns pairs");
+  const auto [hidden, heads, kv_heads, size] = c.attention();
+  const double layer = 2.0 * hidden * size * (heads + kv_heads) + 3.0 * hidden * c.intermediate_size;
+  const double parameters = 2.0 * c.vocab_size * hidden + c.num_hidden_layers * layer;
+  require_shared(parameters < 1e16, "about ", parameters, " parameters: more than this program can count");
 }
 
 LlamaConfig config_from_json(const std::string& text, const std::string& name) {
@@ -87,6 +111,7 @@ LlamaConfig config_from_json(const std::string& text, const std::string& name) {
     c.max_position_embeddings = field<int64_t>(from, "max_position_embeddings", 2048);
     c.rms_norm_eps = field<double>(from, "rms_norm_eps", 1e-6);
     c.rope_theta = rope_theta(from);
+    c.rope_interleave = flag(from, "rope_interleave");
     check(c);
     return c;
   } catch (const json::exception& error) {
@@ -97,23 +122,24 @@ LlamaConfig config_from_json(const std::string& text, const std::string& name) {
 }
 
 std::string to_json(const LlamaConfig& c) {
-  const json out = {{"architectures", {"LlamaForCausalLM"}},
-                    {"model_type", "llama"},
-                    {"vocab_size", c.vocab_size},
-                    {"hidden_size", c.hidden_size},
-                    {"intermediate_size", c.intermediate_size},
-                    {"num_hidden_layers", c.num_hidden_layers},
-                    {"num_attention_heads", c.num_attention_heads},
-                    {"num_key_value_heads", c.num_key_value_heads},
-                    {"head_dim", c.attention().head_dim},
-                    {"max_position_embeddings", c.max_position_embeddings},
-                    {"rms_norm_eps", c.rms_norm_eps},
-                    {"rope_theta", c.rope_theta},
-                    {"hidden_act", "silu"},
-                    {"attention_bias", false},
-                    {"mlp_bias", false},
-                    {"tie_word_embeddings", false},
-                    {"torch_dtype", "float32"}};
+  json out = {{"architectures", {"LlamaForCausalLM"}},
+              {"model_type", "llama"},
+              {"vocab_size", c.vocab_size},
+              {"hidden_size", c.hidden_size},
+              {"intermediate_size", c.intermediate_size},
+              {"num_hidden_layers", c.num_hidden_layers},
+              {"num_attention_heads", c.num_attention_heads},
+              {"num_key_value_heads", c.num_key_value_heads},
+              {"head_dim", c.attention().head_dim},
+              {"max_position_embeddings", c.max_position_embeddings},
+              {"rms_norm_eps", c.rms_norm_eps},
+              {"rope_theta", c.rope_theta},
+              {"hidden_act", "silu"},
+              {"attention_bias", false},
+              {"mlp_bias", false},
+              {"tie_word_embeddings", false},
+              {"torch_dtype", "float32"}};
+  if (c.rope_interleave) out["rope_interleave"] = true;
   return out.dump(2) + "\n";
 }
 

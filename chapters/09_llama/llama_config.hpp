@@ -12,6 +12,7 @@ struct LlamaConfig {
   int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
   int64_t max_position_embeddings = 2048;
   double rms_norm_eps = 1e-5, rope_theta = 10000;
+  bool rope_interleave = false;  // of the files of weights: the model itself is half-split (chapter 06, rope.hpp)
 
   AttentionSizes attention() const;
   int64_t parameters() const;  // how many numbers the model learns

@@ -4,18 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "chapters/09_llama/training_loop.hpp"
+#include "common/support/folder.hpp"
 
 using namespace course;
 
 namespace {
-
-// Before the training: after it would be late to hear that there is no room for the result.
-void make_folder(const std::string& dir) {
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  require_shared(std::filesystem::is_directory(dir), "--save ", dir,
-                 ": is no folder and cannot be made one: ", error ? error.message() : "a file has that name");
-}
 
 // What Hugging Face's LlamaForCausalLM.from_pretrained and AutoTokenizer read.
 void save_model(Llama& llama, const TrainingOptions& options, const TrainingData& data, std::ostream& out) {
@@ -50,13 +43,20 @@ int main(int argc, char** argv) {
     Cli cli("09_llama", "trains a Llama on one rank, and lets it write");
     TrainingOptions options;
     options.add_to(cli, {});
+    std::string tokens_file;
+    cli.add("--write-tokens", tokens_file, "encode the text into this file, which --text takes then, and stop")
+        .not_empty();
     cli.parse(session);
     options.settle(cli, session.size());
+    options.require_room(session);
+    if (options.time_table()) session.watch();
 
-    if (!options.save.empty()) make_folder(options.save);
+    if (!tokens_file.empty()) return write_tokens(options, tokens_file, session);
+    // After the training it would be late to hear that there is no room for the result.
+    if (!options.save.empty()) together(session.world(), [&] { make_writable_folder("--save", options.save); });
     const TrainingData data = load_data(options, session);
     Llama llama(session.backend(), options.config());
-    start_weights(llama, options);
+    start_weights(llama, options, session.world());
 
     AdamW optimizer(parameters_of(llama));
     CrossEntropy loss(session.backend(), data.train.ignore());
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
     if (options.bench) return loop.bench("09_llama");
 
     print_sizes(llama, options, session.out());
-    Metrics metrics(options.metrics, true);
+    Metrics metrics = open_metrics(options, session);
     loop.run(metrics);
     if (!options.save.empty()) save_model(llama, options, data, session.out());
     if (!options.generate.empty()) show_generated(llama, options, data, session);

@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 std::string read_text(const std::string& path) {
   require(fs::exists(path), path, ": no such file");
   require(!fs::is_directory(path), path, ": is a folder; --text takes files");
+  require(!fs::is_character_file(path) && !fs::is_block_file(path), path, ": is a device; --text takes files");
   std::ifstream in(path, std::ios::binary);
   std::ostringstream all;
   all << in.rdbuf();
@@ -88,7 +89,8 @@ std::vector<std::string> read_documents(const std::vector<std::string>& paths) {
     else
       documents.push_back(unix_lines(read_text(path)));
   }
-  require(!documents.empty(), "no text: the files named hold no document");
+  require(!documents.empty(), paths.empty() ? "no file" : paths.front(),
+          paths.size() > 1 ? cat(" and ", paths.size() - 1, " more") : "", ": no document in it");
   return documents;
 }
 

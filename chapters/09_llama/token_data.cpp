@@ -1,5 +1,7 @@
 #include "chapters/09_llama/token_data.hpp"
 
+#include <xxhash.h>
+
 #include <algorithm>
 
 namespace course {
@@ -76,12 +78,14 @@ Batch make_batch(Backend& backend, const TokenData& data, const std::vector<int6
   }
   Batch batch{backend.from_host(ids, {B, S}), backend.from_host(targets, {B, S}), {}};
   if (padded) batch.attend = backend.from_host(attend, {B, S});
+  batch.hash = XXH3_64bits_withSeed(targets.data(), targets.size() * sizeof(int32_t),
+                                    XXH3_64bits(ids.data(), ids.size() * sizeof(int32_t)));
   return batch;
 }
 
 Sampler in_order(int64_t samples, int64_t batch) {
   const int64_t batches = samples / batch;
-  require_shared(batches > 0, "the text gives ", samples, " samples, a batch takes ", batch);
+  require_shared(batches > 0, "the text gives ", samples, " samples, --batch ", batch, " takes more");
   return [=](int64_t b) {
     std::vector<int64_t> list(batch);
     for (int64_t i = 0; i < batch; ++i) list[i] = b % batches * batch + i;

@@ -32,6 +32,7 @@ class TokenData {
   int64_t samples() const;
   int64_t sequence() const { return sequence_; }
   int64_t tokens() const { return static_cast<int64_t>(tokens_.size()); }
+  const std::vector<int32_t>& ids() const { return tokens_; }
   int32_t ignore() const { return pad_; }  // the target that does not count: [PAD], or -100 in a stream
 
   // The last `part` of the samples, taken away from this: the held-out text. At least one sample stays on either side, or it
@@ -52,6 +53,7 @@ class TokenData {
 struct Batch {
   Tensor ids, targets;  // [B,S] i32
   Tensor attend;        // [B,S] i32, 0 where ids is padding; undefined where nothing is
+  uint64_t hash = 0;    // of ids and targets: equal for the same samples in the same order
 };
 
 // The samples of this list, as tensors.

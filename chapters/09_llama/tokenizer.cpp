@@ -1,5 +1,7 @@
 #include "chapters/09_llama/tokenizer.hpp"
 
+#include <unistd.h>
+
 #include <fstream>
 #include <iterator>
 
@@ -53,7 +55,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 }
 
 void Tokenizer::save(const std::filesystem::path& path) const {
-  const std::filesystem::path aside = path.string() + ".part";
+  const std::filesystem::path aside = cat(path.string(), ".", getpid(), ".part");  // two programs may save one tokenizer
   std::ofstream file(aside, std::ios::binary);
   file << write_tokenizer_json(data_);
   file.close();

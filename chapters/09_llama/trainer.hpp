@@ -10,6 +10,7 @@
 #include "chapters/09_llama/loss.hpp"
 #include "chapters/09_llama/lr_schedule.hpp"
 #include "chapters/09_llama/token_data.hpp"
+#include "common/support/activity.hpp"
 
 namespace course {
 
@@ -17,12 +18,15 @@ namespace course {
 struct DataShare {
   std::function<std::vector<int64_t>(const std::vector<int64_t>&)> mine = [](const auto& samples) { return samples; };
   std::function<double(double)> sum = [](double x) { return x; };  // over the axis; every rank calls
+  // Told a hash of the tokens that come next, a step's or a batch's to validate with: ranks that work on one sample
+  // together compare it (chapter 10). Every rank calls.
+  std::function<void(uint64_t tokens)> compare = [](uint64_t) {};
 };
 
 // What lies between backward and the optimizer. On one rank: nothing to reduce.
 struct GradientSteps {
-  std::function<void(const Parameters&)> finish = [](const Parameters&) {
-  };                                              // sums that are still to be made (chapter 10)
+  // Sums that are still to be made (chapter 10).
+  std::function<void(const Parameters&)> finish = [](const Parameters&) {};
   std::function<double(const Parameters&)> norm;  // of all gradients of the model; empty: of one rank's
 };
 
@@ -55,6 +59,11 @@ class Trainer {
   // counts once on every mesh: a rank without a sample computes on an empty batch.
   double validate(const TokenData& held, int64_t batch, int64_t most);
 
+  void watch(Activity* activity) { activity_ = activity; }  // hears of the phases of a step; may be null
+  // Called in each step when the gradients are complete, before they are judged and clipped. Empty: nobody.
+  void on_gradients(std::function<void(int64_t step)> look) { look_ = std::move(look); }
+  Llama& model() { return *llama_; }
+
  private:
   double forward(const Batch& batch);
 
@@ -66,6 +75,8 @@ class Trainer {
   TrainerOptions options_;
   DataShare share_;
   GradientSteps gradients_;
+  Activity* activity_ = nullptr;
+  std::function<void(int64_t)> look_;
 };
 
 }  // namespace course

@@ -2,11 +2,12 @@
 
 #include <xxhash.h>
 
-#include <chrono>
 #include <filesystem>
 
 #include "chapters/09_llama/bpe_trainer.hpp"
 #include "chapters/09_llama/text.hpp"
+#include "chapters/09_llama/token_file.hpp"
+#include "common/clock.hpp"
 #include "common/rng.hpp"
 
 namespace course {
@@ -55,17 +56,37 @@ TrainingData read_and_encode(const TrainingOptions& options, SignOfLife& life, s
   if (options.text.empty()) source = default_text();
   data.text = source.what;
   out << data.text << std::endl;
-  std::vector<std::string> documents = read_documents(source.paths);
+  const bool encoded = source.paths.size() == 1 && is_token_file(source.paths[0]);
+  std::vector<std::string> documents;
+  if (!encoded) documents = read_documents(source.paths);
   const int64_t vocabulary = options.config().vocab_size;
   std::string file = options.tokenizer;
   if (const auto beside = fs::path(options.model) / "tokenizer.json";
       file.empty() && !options.model.empty() && fs::exists(beside))
     file = beside.string();
+  require(!encoded || !file.empty(), source.paths[0],
+          ": holds ids; give the tokenizer that they are of by --tokenizer");
   data.tokenizer =
       file.empty() ? trained_tokenizer(documents, vocabulary, source.paths[0], life, out) : Tokenizer::load(file);
   require(data.tokenizer->size() <= vocabulary, file, ": the tokenizer has ", data.tokenizer->size(),
           " tokens, the model's vocabulary is ", vocabulary);
+  const Tokenizer& tokenizer = *data.tokenizer;
+  require(tokenizer.bos() && tokenizer.eos() && (options.samples == "stream" || tokenizer.pad()),
+          file.empty() ? "the tokenizer" : file, ": lacks [BOT], [EOT] or [PAD], text cannot be cut into samples");
+  if (!options.generate.empty()) {
+    const auto prompt = tokenizer.encode(options.generate).size() + 1;
+    const auto limit = static_cast<size_t>(options.config().max_position_embeddings);
+    require(prompt <= limit, "--generate: a prompt of ", prompt, " tokens, the model's positions end at ", limit);
+  }
   const SampleKind kind = sample_kind(options.samples);
+  if (encoded) {
+    require(kind == SampleKind::Stream, source.paths[0], ": holds a stream of ids, no --samples document");
+    TokenFile tokens = read_token_file(source.paths[0]);
+    require(tokens.vocabulary == data.tokenizer->size(), source.paths[0], ": its vocabulary is ", tokens.vocabulary,
+            ", the tokenizer ", file, " has ", data.tokenizer->size(), " tokens");
+    data.train = TokenData(options.seq, std::move(tokens.ids));
+    return data;
+  }
   if (kind == SampleKind::Document) {
     std::vector<std::string> small;
     for (const auto& document : documents)
@@ -91,6 +112,14 @@ TrainingData prepare_data(const TrainingOptions& options, Comm& world, std::ostr
   return data;
 }
 
+void write_tokens(const TrainingOptions& options, const std::string& path, Session& session) {
+  require_usage(options.samples == "stream", "--write-tokens writes a stream of ids, no --samples document");
+  SignOfLife life(session.world());
+  const TrainingData data = read_and_encode(options, life, session.out());
+  write_token_file(path, data.train.ids(), data.tokenizer->size());
+  session.out() << path << ": " << data.train.tokens() << " ids of a vocabulary of " << data.tokenizer->size() << "\n";
+}
+
 TrainingData bench_data(const TrainingOptions& options) {
   const Rng rng(options.seed, "bench tokens");
   std::vector<int32_t> tokens(2 * options.batch * options.seq + 1);
@@ -109,7 +138,7 @@ TrainingData load_data(const TrainingOptions& options, Session& session) {
 void SignOfLife::say(uint8_t over) { world_->broadcast(std::span(&over, 1), 0).wait(); }
 
 void SignOfLife::beat() {
-  const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  const double now = seconds_now();
   if (last_ >= 0 && now - last_ < 5) return;
   last_ = now;
   say(0);

@@ -14,11 +14,15 @@ struct TrainingData {
   TokenData train, held;               // the last tenth is held out
 };
 
-// Collective over world. Says on `out` what it does. Throws SharedError, on every rank, for what is wrong with a file, a
-// tokenizer that is larger than the model's vocabulary, or too little text.
-// A trained tokenizer is kept as data/tokenizers/HASH-SIZE.json beside the text's folder, HASH of the text; where that cannot
-// be written it is trained anew each time.
+// A token file (token_file.hpp) as the only --text is read in place of text; its tokenizer is given then.
+// Collective over world. Says on `out` what it does. Throws SharedError, on every rank, for what is wrong with a file,
+// a tokenizer that is larger than the model's vocabulary, or too little text. A trained tokenizer is kept as
+// data/tokenizers/HASH-SIZE.json beside the text's folder, HASH of the text; where that cannot be written it is trained
+// anew each time.
 TrainingData prepare_data(const TrainingOptions& options, Comm& world, std::ostream& out);
+
+// The ids of the options' text as a token file: --write-tokens. Of one rank.
+void write_tokens(const TrainingOptions& options, const std::string& path, Session& session);
 
 // Random tokens, two batches of them, the same on every rank.
 TrainingData bench_data(const TrainingOptions& options);

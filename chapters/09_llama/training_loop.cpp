@@ -3,18 +3,20 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "chapters/09_llama/gradient_watch.hpp"
+#include "chapters/09_llama/tensor_dump.hpp"
+#include "common/clock.hpp"
 #include "common/support/progress.hpp"
+#include "common/support/time_table.hpp"
 
 namespace course {
 namespace {
 
 using nlohmann::json;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // The held-out loss looks at so many batches at the most: enough to compare, short beside the training.
 constexpr int64_t validation_batches = 16;
@@ -30,6 +32,16 @@ void start_weights(Llama& llama, const TrainingOptions& options) {
     load_weights(llama, weights.string());
   else
     initialize(llama, options.seed);
+}
+
+void start_weights(Llama& llama, const TrainingOptions& options, Comm& world) {
+  together(world, [&] { start_weights(llama, options); });
+}
+
+Metrics open_metrics(const TrainingOptions& options, Session& session, bool append) {
+  std::optional<Metrics> metrics;
+  together(session.world(), [&] { metrics.emplace(options.metrics, session.rank() == 0, append); });
+  return std::move(*metrics);
 }
 
 json describe(const TrainingOptions& o, int64_t ranks) {
@@ -61,18 +73,36 @@ void TrainingLoop::run(Metrics& metrics) {
   const int64_t start = trainer.steps(), last = options.last_step();
   if (start >= last) return;
   if (metrics.fresh()) metrics.write("config", describe(options, session.size()));
+  Activity* activity = session.activity();
+  trainer.watch(activity);
+  std::optional<GradientWatch> watch;
+  std::optional<TensorDump> dump;
+  if (options.watch_gradients) watch.emplace(trainer.model(), session.world());
+  if (!options.dump_tensors.empty())
+    dump.emplace(options.dump_tensors, parameters_of(trainer.model()), session.world(), start > 0);
+  trainer.on_gradients([&](int64_t step) {
+    if (watch) {
+      if (watch->look(step) && session.rank() == 0) std::cerr << watch->first_bad() << std::endl;
+      metrics.write("gradients", watch->json(step));
+    }
+    if (dump) dump->gradients();
+  });
   const double before = validate(metrics);
   session.out() << "held-out loss before step " << start + 1 << ": " << before << std::endl;
 
   Progress progress(options.steps, session.rank() == 0 && !options.quiet);
   double seconds = 0;
   int64_t tokens = 0;
+  Totals spent;
   while (trainer.steps() < last) {
     session.backend().reset_peak();
     const Traffic before = traffic;
-    const double begin = now();
+    const double begin = seconds_now();
+    if (activity) activity->count_into(&spent);
     const StepResult r = trainer.step();
-    const double took = now() - begin;
+    if (activity) activity->count_into(nullptr);
+    ++spent.steps;
+    const double took = seconds_now() - begin;
     const Traffic sent = traffic.since(before);
     if (!first) {
       first = r;
@@ -91,12 +121,22 @@ void TrainingLoop::run(Metrics& metrics) {
                            {"sent_bytes", sent.total().bytes},
                            {"peak_bytes", session.backend().memory_use().peak}});
     progress.step(r.step, r.loss, rate);
+    if (dump) dump->write(r.step, r.loss);
+    const Phase phase(activity, "save");
     after_step(r.step);
   }
   progress.finish();
+  trainer.on_gradients({});
   const double after = validate(metrics);
   session.out() << "held-out loss after step " << last << ": " << after << "   (" << last - start << " steps, "
                 << static_cast<int64_t>(static_cast<double>(tokens) / seconds) << " tokens/s)" << std::endl;
+  if (watch) session.out() << "\n" << watch->table() << std::endl;
+  if (activity && options.time_table()) {
+    spent.tokens = tokens, spent.seconds = seconds;
+    const TimeTable table = time_table(spent, session.world());
+    session.out() << "\n" << table.str() << std::endl;
+    metrics.write("time", table.json());
+  }
   metrics.write("summary", {{"steps", last},
                             {"seconds", seconds},
                             {"tokens", tokens},
@@ -108,12 +148,12 @@ void TrainingLoop::run(Metrics& metrics) {
 void TrainingLoop::bench(const std::string& program) {
   std::vector<double> ms;
   double loss = 0;
+  trainer.watch(session.activity());
   for (int64_t i = 0; i < 3 + options.steps; ++i) {
-    const double begin = now();
+    const double begin = seconds_now();
     loss = trainer.step().loss;
-    if (i >= 3) ms.push_back((now() - begin) * 1e3);
+    if (i >= 3) ms.push_back((seconds_now() - begin) * 1e3);
   }
-  require_shared(!ms.empty(), "--bench needs --steps above 0");
   std::nth_element(ms.begin(), ms.begin() + ms.size() / 2, ms.end());
   const double median = ms[ms.size() / 2];
   rusage use{};

@@ -32,8 +32,14 @@ struct TrainingLoop {
   double validate(Metrics& metrics);
 };
 
-// The weights of --model DIR where it has some, else the initial ones of the seed.
+// The weights of --model DIR where it has some, else the initial ones of the seed. With a world all its ranks call, and
+// a file that one of them cannot read is all ranks' fault.
 void start_weights(Llama& llama, const TrainingOptions& options);
+void start_weights(Llama& llama, const TrainingOptions& options, Comm& world);
+
+// The file of --metrics on rank 0: a new one, or what is there carried on. Throws SharedError if it cannot be written.
+// Collective over the world.
+Metrics open_metrics(const TrainingOptions& options, Session& session, bool append = false);
 
 // The flags of a run, for the first line of its metrics.
 nlohmann::json describe(const TrainingOptions& options, int64_t ranks);

@@ -8,6 +8,7 @@
 #include "chapters/09_llama/llama_config.hpp"
 #include "chapters/09_llama/trainer.hpp"
 #include "common/support/cli.hpp"
+#include "common/support/session.hpp"
 
 namespace course {
 
@@ -21,10 +22,10 @@ struct TrainingOptions {
   double lr = 1e-3;
   std::vector<std::string> text;
   std::string tokenizer, samples = "stream", dtype = "f32";
-  std::string save, resume, metrics, generate;
-  int64_t save_every = 0;
+  std::string save, resume, metrics, generate, dump_tensors;
+  int64_t save_every = 0, bucket_mb = 25;
   GenerateOptions sampling;
-  bool quiet = false, bench = false;
+  bool quiet = false, bench = false, watch_gradients = false;
 
   // Which sets of flags a program takes beside those of every training program.
   struct Takes {
@@ -33,9 +34,12 @@ struct TrainingOptions {
   void add_to(Cli& cli, const Takes& takes);
   // After Cli::parse: fills in what the preset says, and checks what needs more than one flag. Throws UsageError.
   void settle(const Cli& cli, int64_t ranks);
+  // After settle: throws UsageError where the model or a batch cannot be held, however it is cut. A lower bound.
+  void require_room(Session& session) const;
 
   LlamaConfig config() const { return config_; }
   LrSchedule schedule() const { return {lr, warmup, steps}; }
+  bool time_table() const { return !quiet && !bench; }
   int64_t last_step() const { return stop_after > 0 ? std::min(steps, stop_after) : steps; }
 
  private:

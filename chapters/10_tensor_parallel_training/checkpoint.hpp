@@ -1,8 +1,9 @@
 // Sharded checkpoints: every rank writes the parts it speaks for, and an index says which box of which tensor each part
 // is. Loading intersects boxes, so a checkpoint of any mesh resumes on any other.
 //
-//   DIR/step-00000008/index.json              every piece: name, file, global shape, offset, size, hash; the state; a
-//   hash of all this DIR/step-00000008/rank-0003.safetensors   the pieces of rank 3, named NAME@OFFSET
+//   DIR/step-00000008/
+//     index.json              every piece: name, file, global shape, offset, size, hash; the state; a hash of all this
+//     rank-0003.safetensors   the pieces of rank 3, named NAME@OFFSET
 //
 // A folder step-… is complete or absent: it is written as DIR/.step-….writing, synced, then renamed.
 #pragma once

@@ -11,7 +11,9 @@ TrainingOptions read_options(const std::string& program, const std::string& what
   options.add_to(cli, takes);
   cli.parse(session);
   take_schedule_from_checkpoint(options, cli, session.world());
-  options.settle(cli, session.size());
+  together(session.world(), [&] { options.settle(cli, session.size()); });  // a rank may miss the file of --model
+  options.require_room(session);
+  if (options.time_table()) session.watch();
   return options;
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "chapters/05_sharded_mlp/comparison.hpp"
 #include "common/support/table.hpp"
 
 namespace course {
@@ -52,6 +53,15 @@ void show_traffic(std::ostream& out, const Traffic& measured, const std::vector<
   }
   out << "\n" << table.str() << std::endl;
   require(wrong.empty(), "sent is not what the formula says: ", wrong);
+}
+
+std::string idle_in_layers(const LlamaConfig& config, PlanKind plan, int64_t S, int64_t p) {
+  const auto idle = [p](int64_t n, const char* what) { return idle_ranks(n, p, what, 1, "tp rank"); };
+  std::string lines =
+      idle(config.intermediate_size, "features of the MLP") + idle(config.vocab_size, "rows of the vocabulary");
+  if (plan != PlanKind::Article) lines += idle(config.num_key_value_heads, "key/value heads");
+  if (plan != PlanKind::Basic) lines += idle(S, "positions");
+  return lines;
 }
 
 }  // namespace course

@@ -27,4 +27,7 @@ std::vector<ExpectedSent> tensor_parallel_traffic(const LlamaConfig& config, Pla
 // The table "sent: measured | formula", a line for each axis and collective. Throws Error when they differ in a number.
 void show_traffic(std::ostream& out, const Traffic& measured, const std::vector<ExpectedSent>& expected);
 
+// A line for each part of a layer that some of p tensor-parallel ranks get nothing of; "" where all have work.
+std::string idle_in_layers(const LlamaConfig& config, PlanKind plan, int64_t S, int64_t p);
+
 }  // namespace course

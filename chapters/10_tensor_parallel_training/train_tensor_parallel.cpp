@@ -5,6 +5,7 @@
 #include "chapters/08_parallel_plan/layer_plan.hpp"
 #include "chapters/10_tensor_parallel_training/finish_gradients.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
+#include "chapters/10_tensor_parallel_training/same_tokens.hpp"
 #include "chapters/10_tensor_parallel_training/serial_twin.hpp"
 #include "chapters/10_tensor_parallel_training/step_traffic.hpp"
 #include "chapters/10_tensor_parallel_training/training_checkpoint.hpp"
@@ -18,21 +19,24 @@ void train_tensor_parallel(const std::string& program, Session& session, const T
 
   Llama llama(session.backend(), options.config());
   parallelize_module(llama, tp, llama_plan(plan, options.config().attention(), options.loss_parallel));
-  start_weights(llama, options);
+  start_weights(llama, options, session.world());
 
   AdamW optimizer(parameters_of(llama));
   const auto loss = make_loss(session.backend(), data.train.ignore());
+  DataShare share;  // every rank reads all of a batch
+  share.compare = same_tokens(tp);
   GradientSteps gradients;
   gradients.finish = [&](const Parameters& parameters) { finish_gradients(parameters, tp); };
   gradients.norm = [&](const Parameters& parameters) { return gradient_norm(parameters, tp, tp.comm()); };
   Trainer trainer(llama, optimizer, *loss, data.train, in_order(data.train.samples(), options.batch),
-                  {.schedule = options.schedule(), .accumulate = options.accumulate}, {}, gradients);
+                  {.schedule = options.schedule(), .accumulate = options.accumulate}, share, gradients);
   TrainingCheckpoints checkpoints(options, optimizer, tp, session.world());
   checkpoints.resume();
 
   TrainingLoop loop{trainer, options, data, session, traffic, [&](int64_t step) { checkpoints.after_step(step); }};
   if (options.bench) return loop.bench(program);
-  Metrics metrics(options.metrics, session.rank() == 0, trainer.steps() > 0);
+  session.out() << idle_in_layers(options.config(), plan, options.seq, options.tp);
+  Metrics metrics = open_metrics(options, session, trainer.steps() > 0);
   loop.run(metrics);
 
   if (loop.first)

@@ -1,9 +1,9 @@
 #include "chapters/10_tensor_parallel_training/training_checkpoint.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "common/support/folder.hpp"
 #include "common/support/session.hpp"
 
 namespace course {
@@ -35,11 +35,7 @@ TrainingCheckpoints::TrainingCheckpoints(const TrainingOptions& options, AdamW& 
                    "); go on with them by --resume, or save elsewhere");
   }
   together(world, [&] {
-    if (world.rank() != 0) return;
-    fs::create_directories(options.save);
-    const fs::path probe = fs::path(options.save) / ".writable";
-    require(std::ofstream(probe).put('x').flush(), "--save ", options.save, ": cannot be written");
-    fs::remove(probe);
+    if (world.rank() == 0) make_writable_folder("--save", options.save);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "chapters/12_fully_sharded/fully_shard.hpp"
 
+#include <utility>
+
 #include "common/chunk.hpp"
 
 namespace course {
@@ -19,18 +21,26 @@ FsdpUnit::FsdpUnit(const Parameters& parameters, DeviceMesh dp) : dp_(std::move(
     }
 }
 
-void FsdpUnit::unshard() {
-  if (pieces_.front().parameter->gathered()) return;
+void FsdpUnit::start_unshard() {
+  if (pieces_.front().parameter->gathered() || gather_.work) return;
   Backend& backend = dp_.backend();
-  const int64_t me = dp_.coordinate();
-  Tensor own = backend.empty({counts_[me]}), all = backend.empty({total_});
+  gather_.own = backend.empty({counts_[dp_.coordinate()]});
+  gather_.all = backend.empty({total_});
   int64_t at = 0;
   for (const auto& piece : pieces_) {
     const Tensor& part = piece.parameter->owned();
-    backend.copy_blocks(part, 0, 0, own, at, 0, 1, part.numel());
+    backend.copy_blocks(part, 0, 0, gather_.own, at, 0, 1, part.numel());
     at += part.numel();
   }
-  dp_.comm().all_gather(own, all, counts_).wait();
+  gather_.work = in_flight_->add(dp_.comm().all_gather(gather_.own, gather_.all, counts_));
+}
+
+void FsdpUnit::unshard() {
+  if (pieces_.front().parameter->gathered()) return;
+  start_unshard();
+  gather_.work->wait();
+  const Tensor all = std::exchange(gather_, {}).all;
+  Backend& backend = dp_.backend();
   for (const auto& piece : pieces_) {
     Tensor whole = backend.empty(piece.parameter->box().size);
     for (int64_t r = 0; r < dp_.size(); ++r) {
@@ -46,21 +56,28 @@ void FsdpUnit::reshard() {
   for (const auto& piece : pieces_) piece.parameter->release();
 }
 
-void FsdpUnit::reduce_gradients() {
+void FsdpUnit::start_reduce() {
   Backend& backend = dp_.backend();
-  Tensor all = backend.empty({total_}), own = backend.empty({counts_[dp_.coordinate()]});
+  reduce_.all = backend.empty({total_});
+  reduce_.own = backend.empty({counts_[dp_.coordinate()]});
   for (const auto& piece : pieces_) {
     const Tensor whole = piece.parameter->take_gradient();
     for (int64_t r = 0; r < dp_.size(); ++r) {
       const Chunk rows = chunk(piece.rows, dp_.size(), r);
-      backend.copy_blocks(whole, rows.offset * piece.row, 0, all, piece.offsets[r], 0, 1, rows.size * piece.row);
+      backend.copy_blocks(whole, rows.offset * piece.row, 0, reduce_.all, piece.offsets[r], 0, 1, rows.size * piece.row);
     }
   }
-  dp_.comm().reduce_scatter(all, own, counts_).wait();
+  reduce_.work = in_flight_->add(dp_.comm().reduce_scatter(reduce_.all, reduce_.own, counts_));
+}
+
+void FsdpUnit::finish_reduce() {
+  if (!reduce_.work) return;
+  reduce_.work->wait();
+  const Tensor own = std::exchange(reduce_, {}).own;
   int64_t at = 0;
   for (const auto& piece : pieces_) {
-    Tensor part = backend.empty(piece.parameter->owned_box().size);
-    backend.copy_blocks(own, at, 0, part, 0, 0, 1, part.numel());
+    Tensor part = dp_.backend().empty(piece.parameter->owned_box().size);
+    dp_.backend().copy_blocks(own, at, 0, part, 0, 0, 1, part.numel());
     at += part.numel();
     piece.parameter->add_owned_gradient(std::move(part));
   }
@@ -82,9 +99,11 @@ std::shared_ptr<FsdpUnit> fully_shard(Module& module, const DeviceMesh& dp, bool
   require_shared(!mine.empty(), "fully_shard: every parameter of this ", module.kind(), " belongs to a unit already");
 
   const auto unit = std::make_shared<FsdpUnit>(mine, dp);
+  unit->outermost_ = mine.size() < parameters_of(module).size();
   Hooks hooks;
   hooks.before_forward = [unit](DTensor x) {
     unit->unshard();
+    if (unit->next_) unit->next_->start_unshard();
     return x;
   };
   hooks.after_forward = [unit, reshard_after_forward, &module](DTensor y) {
@@ -93,15 +112,28 @@ std::shared_ptr<FsdpUnit> fully_shard(Module& module, const DeviceMesh& dp, bool
   };
   hooks.before_backward = [unit](DTensor dy) {
     unit->unshard();
+    if (unit->previous_) unit->previous_->start_unshard();
     return dy;
   };
   hooks.after_backward = [unit](DTensor dx) {
     unit->reshard();
-    unit->reduce_gradients();
+    if (unit->next_) unit->next_->finish_reduce();
+    unit->start_reduce();
+    if (unit->outermost_ || !unit->next_) unit->finish_reduce();
     return dx;
   };
   module.wrap(std::move(hooks));
   return unit;
+}
+
+void run_in_order(const std::vector<std::shared_ptr<FsdpUnit>>& units, InFlight& in_flight) {
+  require_shared(!units.empty() && units[0]->outermost_, "run_in_order: the first unit is the one around the others");
+  for (size_t i = 0; i < units.size(); ++i) {
+    FsdpUnit &unit = *units[i], &next = *units[(i + 1) % units.size()];
+    unit.next_ = &next;
+    next.previous_ = &unit;
+    unit.in_flight_ = &in_flight;
+  }
 }
 
 }  // namespace course

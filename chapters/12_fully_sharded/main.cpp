@@ -26,17 +26,20 @@ int main(int argc, char** argv) {
   return run_program(argc, argv, [](Session& session) {
     const TrainingOptions options = read_options("12_fully_sharded", "trains a Llama on other samples per rank, its parameters shared",
                                                  {.dp = true, .ddp = true, .checkpoints = true}, session);
+    InFlight in_flight;
+    session.observed().observe([&](const Kernel&) { in_flight.poll(); });
     Traffic traffic;
     Recorder world(session.world(), traffic);
     const DeviceMesh mesh(world, session.backend(), {{"dp", options.dp}});
     const TrainingData data = load_data(options, session);
 
     Llama llama(session.backend(), options.config());
-    const FsdpUnits units = options.ddp ? FsdpUnits() : fully_shard_llama(llama, mesh);
-    start_weights(llama, options);
+    const FsdpUnits units = options.ddp ? FsdpUnits() : fully_shard_llama(llama, mesh, &in_flight);
+    start_weights(llama, options, session.world());
 
     AdamW optimizer(parameters_of(llama));
-    Ddp ddp(optimizer.parameters(), mesh);
+    Ddp ddp(optimizer.parameters(), mesh, options.bucket_mb << 20);
+    if (options.ddp) ddp.reduce_during_backward(llama, options.accumulate, in_flight);
     CrossEntropy loss(session.backend(), data.train.ignore());
     GradientSteps gradients;
     gradients.finish = [&](const Parameters&) {
@@ -53,7 +56,7 @@ int main(int argc, char** argv) {
     session.out() << "rank 0 owns " << human_bytes(bytes_owned(optimizer.parameters())) << " of "
                   << human_bytes(4 * options.config().parameters()) << " of parameters, and as much of gradients and twice of moments"
                   << std::endl;
-    Metrics metrics(options.metrics, session.rank() == 0, trainer.steps() > 0);
+    Metrics metrics = open_metrics(options, session, trainer.steps() > 0);
     loop.run(metrics);
 
     if (loop.first)

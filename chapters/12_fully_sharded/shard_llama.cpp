@@ -1,14 +1,21 @@
 #include "chapters/12_fully_sharded/shard_llama.hpp"
 
+#include <algorithm>
+
 #include "common/chunk.hpp"
 
 namespace course {
 
-FsdpUnits fully_shard_llama(Llama& llama, const DeviceMesh& dp) {
+FsdpUnits fully_shard_llama(Llama& llama, const DeviceMesh& dp, InFlight* in_flight) {
   FsdpUnits units;
   if (dp.size() == 1) return units;
   for (DecoderLayer* layer : llama.model.layers.layers()) units.push_back(fully_shard(*layer, dp));
   units.push_back(fully_shard(llama, dp, false));
+  if (in_flight) {
+    FsdpUnits order = units;
+    std::ranges::rotate(order, order.end() - 1);  // the root first
+    run_in_order(order, *in_flight);
+  }
   return units;
 }
 

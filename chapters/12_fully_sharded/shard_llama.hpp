@@ -10,8 +10,8 @@ namespace course {
 using FsdpUnits = std::vector<std::shared_ptr<FsdpUnit>>;
 
 // A unit a layer, and the rest (embedding, last norm, head) with the root, which keeps its values from forward to backward.
-// No units for one rank: there is nothing to share.
-FsdpUnits fully_shard_llama(Llama& llama, const DeviceMesh& dp);
+// No units for one rank: there is nothing to share. With `in_flight` communication overlaps the layers' computing.
+FsdpUnits fully_shard_llama(Llama& llama, const DeviceMesh& dp, InFlight* in_flight = nullptr);
 
 // While it lives, every unit is whole: for generation.
 class Unsharded {

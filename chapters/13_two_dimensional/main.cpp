@@ -1,9 +1,10 @@
-// 13: two axes. Tensor parallelism inside a layer, FSDP across: the parts of chapters 08 to 12, put together.
+// 13: two axes, tensor parallelism inside a layer and FSDP across. The parts of chapters 08 to 12, put together.
 #include <nlohmann/json.hpp>
 
 #include "chapters/10_tensor_parallel_training/finish_gradients.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
 #include "chapters/10_tensor_parallel_training/read_options.hpp"
+#include "chapters/10_tensor_parallel_training/same_tokens.hpp"
 #include "chapters/10_tensor_parallel_training/serial_twin.hpp"
 #include "chapters/10_tensor_parallel_training/training_checkpoint.hpp"
 #include "chapters/11_loss_parallel/loss_parallel.hpp"
@@ -36,34 +37,38 @@ int main(int argc, char** argv) {
     const TrainingOptions options =
         read_options("13_two_dimensional", "trains a Llama on a (dp, tp) mesh: FSDP across, tensor parallelism inside",
                      {.tp = true, .dp = true, .plan = true, .loss_parallel = true, .checkpoints = true}, session);
+    InFlight in_flight;
+    session.observed().observe([&](const Kernel&) { in_flight.poll(); });
     Traffic traffic;
     Recorder world(session.world(), traffic);
     const DeviceMesh mesh(world, session.backend(), {{"dp", options.dp}, {"tp", options.tp}});
     const TrainingData data = load_data(options, session);
-
     // Tensor parallelism cuts first, FSDP cuts the pieces; only then are there weights.
     Llama llama(session.backend(), options.config());
     parallelize_module(llama, mesh["tp"],
                        llama_plan(plan_kind(options.plan), options.config().attention(), options.loss_parallel));
-    const FsdpUnits units = fully_shard_llama(llama, mesh["dp"]);
-    start_weights(llama, options);
+    const FsdpUnits units = fully_shard_llama(llama, mesh["dp"], &in_flight);
+    start_weights(llama, options, session.world());
 
     AdamW optimizer(parameters_of(llama));
     const auto loss = make_loss(options, session.backend(), data.train.ignore());
+    DataShare share = share_over(mesh["dp"]);
+    share.compare = same_tokens(mesh["tp"]);
     // FSDP's hooks have summed over dp when backward is over. What is left: the sums over tp, and the norm over both.
     GradientSteps gradients;
     gradients.finish = [&](const Parameters& parameters) { finish_gradients(parameters, mesh["tp"]); };
     gradients.norm = [&](const Parameters& parameters) { return gradient_norm(parameters, mesh, world); };
     Trainer trainer(llama, optimizer, *loss, data.train, in_order(data.train.samples(), options.batch),
-                    {.schedule = options.schedule(), .accumulate = options.accumulate}, share_over(mesh["dp"]), gradients);
+                    {.schedule = options.schedule(), .accumulate = options.accumulate}, share, gradients);
     TrainingCheckpoints checkpoints(options, optimizer, mesh, session.world());
     checkpoints.resume();
 
     TrainingLoop loop{trainer, options, data, session, traffic, [&](int64_t step) { checkpoints.after_step(step); }};
     if (options.bench) return loop.bench("13_two_dimensional");
-    session.out() << "mesh: " << mesh.show() << ", plan " << options.plan << (options.loss_parallel ? ", loss parallel" : "")
-                  << std::endl;
-    Metrics metrics(options.metrics, session.rank() == 0, trainer.steps() > 0);
+    session.out() << "mesh: " << mesh.show() << ", plan " << options.plan
+                  << (options.loss_parallel ? ", loss parallel" : "") << std::endl
+                  << idle_in_layers(options.config(), plan_kind(options.plan), options.seq, options.tp);
+    Metrics metrics = open_metrics(options, session, trainer.steps() > 0);
     loop.run(metrics);
 
     if (loop.first) show_traffic(session.out(), loop.first_traffic, expected_traffic(options, mesh));

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <limits>
 
+#include "common/comm/pieces.hpp"
+
 namespace course {
 
 void check(int mpi_code, const char* call, std::source_location at) {
@@ -36,7 +38,7 @@ MPI_Datatype moved_type(DType type) { return type == DType::BF16 ? MPI_UINT16_T 
 
 int to_int(int64_t n, Op op) {
   require(n >= 0 && n <= std::numeric_limits<int>::max(), name_of(op), ": ", n,
-          " elements in one MPI call; its counts end at 2^31-1, send smaller pieces");
+          " elements in one MPI call; its counts end at 2^31-1");
   return static_cast<int>(n);
 }
 
@@ -55,8 +57,8 @@ struct Parts {
 
 class MpiComm : public Comm {
  public:
-  MpiComm(MPI_Comm own, std::string name, std::shared_ptr<const double> timeout)
-      : comm_(own), name_(std::move(name)), timeout_(std::move(timeout)) {
+  MpiComm(MPI_Comm own, std::string name, std::shared_ptr<const double> timeout, int64_t limit)
+      : comm_(own), name_(std::move(name)), timeout_(std::move(timeout)), limit_(limit) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
@@ -73,11 +75,16 @@ class MpiComm : public Comm {
   std::unique_ptr<Comm> split(int color, int key, const std::string& name) override {
     MPI_Comm part;
     check(MPI_Comm_split(comm_, color, key, &part), "MPI_Comm_split");
-    return std::make_unique<MpiComm>(part, name, timeout_);
+    return std::make_unique<MpiComm>(part, name, timeout_, limit_);
   }
 
   Work start(const Call& call) override {
     if (size_ == 1) return copied(call.in, call.out);
+    if (needs_pieces(call, limit_)) {
+      std::vector<Work> works;
+      for (const Call& piece : in_pieces(call, rank_, limit_)) works.push_back(start(piece));
+      return all_of(std::move(works));
+    }
     const Elements &in = call.in, &out = call.out;
     MPI_Request r;
     switch (call.op) {
@@ -146,15 +153,17 @@ class MpiComm : public Comm {
   MPI_Comm comm_;
   std::string name_;
   std::shared_ptr<const double> timeout_;
+  int64_t limit_;  // elements of one MPI call
   int rank_ = 0, size_ = 1;
 };
 
 }  // namespace
 
-std::unique_ptr<Comm> make_mpi_comm(MPI_Comm group, const std::string& name, std::shared_ptr<const double> timeout) {
+std::unique_ptr<Comm> make_mpi_comm(MPI_Comm group, const std::string& name, std::shared_ptr<const double> timeout,
+                                    int64_t limit) {
   MPI_Comm own;
   check(MPI_Comm_dup(group, &own), "MPI_Comm_dup");
-  return std::make_unique<MpiComm>(own, name, std::move(timeout));
+  return std::make_unique<MpiComm>(own, name, std::move(timeout), limit);
 }
 
 }  // namespace course

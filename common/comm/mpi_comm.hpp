@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <limits>
 #include <memory>
 
 #include "common/comm/comm.hpp"
@@ -14,7 +15,9 @@ namespace course {
 void check(int mpi_code, const char* call, std::source_location at = std::source_location::current());
 
 // A Comm around a duplicate of `group`. Collective over `group`. A wait longer than `timeout` seconds (0: no limit) throws
-// with the name of the call, so that a hang ends and says where.
-std::unique_ptr<Comm> make_mpi_comm(MPI_Comm group, const std::string& name, std::shared_ptr<const double> timeout);
+// with the name of the call, so that a hang ends and says where. A call of more than `limit` elements, 2^31-1 at the most, goes
+// in pieces (pieces.hpp); an all-to-all of more is refused.
+std::unique_ptr<Comm> make_mpi_comm(MPI_Comm group, const std::string& name, std::shared_ptr<const double> timeout,
+                                    int64_t limit = std::numeric_limits<int>::max());
 
 }  // namespace course

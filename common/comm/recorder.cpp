@@ -1,19 +1,15 @@
 #include "common/comm/recorder.hpp"
 
-#include <chrono>
+#include "common/clock.hpp"
 
 namespace course {
 namespace {
 
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 double bytes_of(Elements x) { return static_cast<double>(x.count * size_of(x.type)); }
 
-bool is_tensor_type(DType type) { return type != DType::F64 && type != DType::U8 && type != DType::I64; }
-
 }  // namespace
+
+bool is_tensor_type(DType type) { return type != DType::F64 && type != DType::U8 && type != DType::I64; }
 
 Sent& Sent::operator+=(const Sent& more) {
   calls += more.calls;
@@ -68,12 +64,12 @@ Traffic Traffic::since(const Traffic& before) const {
 
 Work Recorder::start(const Call& call) {
   const double begin = seconds_now();
-  auto inner = std::make_shared<Work>(inner_->start(call));
+  auto work = std::make_shared<Work>(inner().start(call));
   if (size() == 1) return {};
   const std::string axis = is_tensor_type(call.whole().type) ? name() : "host";
   traffic_->add(call.op, axis, {1, sent_bytes(call, rank(), size()), 0});
-  return Work([this, op = call.op, axis, inner, begin] {
-    const bool done = inner->test();
+  return Work([this, op = call.op, axis, work, begin] {
+    const bool done = work->test();
     if (done) traffic_->add(op, axis, {0, 0, seconds_now() - begin});
     return done;
   });

@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "common/comm/comm.hpp"
+#include "common/comm/decorator.hpp"
 
 namespace course {
 
@@ -25,6 +25,7 @@ struct Sent {
   Sent& operator+=(const Sent& more);
 };
 
+bool is_tensor_type(DType type);  // else it is a value of the host
 // The bytes one rank sends on a ring of `ranks` for a collective whose whole is n bytes.
 double ring_bytes(Op op, double n, int ranks);
 // What one rank sends for this call of its own.
@@ -50,23 +51,18 @@ class Traffic {
 
 // Around a Comm of someone else's; both it and the Traffic must outlive the Recorder. split() gives a Recorder around
 // the part.
-class Recorder : public Comm {
+class Recorder : public CommDecorator {
  public:
-  Recorder(Comm& inner, Traffic& traffic) : inner_(&inner), traffic_(&traffic) {}
-  Recorder(std::unique_ptr<Comm> inner, Traffic& traffic) : owned_(std::move(inner)), inner_(owned_.get()), traffic_(&traffic) {}
+  Recorder(Comm& inner, Traffic& traffic) : CommDecorator(inner), traffic_(&traffic) {}
+  Recorder(std::unique_ptr<Comm> inner, Traffic& traffic) : CommDecorator(std::move(inner)), traffic_(&traffic) {}
 
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  const std::string& name() const override { return inner_->name(); }
   std::unique_ptr<Comm> split(int color, int key, const std::string& name) override {
-    return std::make_unique<Recorder>(inner_->split(color, key, name), *traffic_);
+    return std::make_unique<Recorder>(inner().split(color, key, name), *traffic_);
   }
 
   Work start(const Call& call) override;
 
  private:
-  std::unique_ptr<Comm> owned_;
-  Comm* inner_;
   Traffic* traffic_;
 };
 

@@ -1,6 +1,7 @@
 #include "common/support/cli.hpp"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cmath>
 #include <iostream>
 
@@ -29,7 +30,42 @@ CLI::Validator number_rule(const std::string& rule, bool (*holds)(double)) {
       "");
 }
 
+// A number as a person writes it, whole: 200, -1, 1e9. CLI11 alone turns what 64 bits cannot hold into their largest
+// number.
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const char* end = text.data() + text.size();
+        int64_t whole = 0;
+        const auto read = std::from_chars(text.data(), end, whole);
+        if (read.ec == std::errc() && read.ptr == end) return std::string();
+        double real = 0;
+        const auto also = std::from_chars(text.data(), end, real);
+        if (also.ptr != end || !std::isfinite(real) || real != std::floor(real))
+          return cat("'", text, "' is not a whole number");
+        if (std::abs(real) >= 1e18) return cat(text, " is too large");
+        text = std::to_string(static_cast<int64_t>(real));
+        return std::string();
+      },
+      "");
+}
+
+CLI::Validator number() {
+  return number_rule("finite", [](double) { return true; });
+}
+
 }  // namespace
+
+Cli::Flag& Cli::Flag::at_most(int64_t most) {
+  option(option_).check(CLI::Validator(
+      [most](const std::string& text) {
+        int64_t value = 0;
+        const bool fits = CLI::detail::lexical_cast(text, value) && value <= most;
+        return fits ? std::string() : cat("may be ", most, " at most, not ", text);
+      },
+      ""));
+  return *this;
+}
 
 Cli::Flag& Cli::Flag::positive() {
   option(option_).check(number_rule("above 0", [](double x) { return x > 0; }));
@@ -38,6 +74,12 @@ Cli::Flag& Cli::Flag::positive() {
 
 Cli::Flag& Cli::Flag::not_negative() {
   option(option_).check(number_rule("0 or more", [](double x) { return x >= 0; }));
+  return *this;
+}
+
+Cli::Flag& Cli::Flag::not_empty() {
+  option(option_).check(
+      CLI::Validator([](const std::string& text) { return text.empty() ? "is empty" : std::string(); }, ""));
   return *this;
 }
 
@@ -59,18 +101,21 @@ Cli::Cli(const std::string& program, const std::string& what) : impl_(std::make_
   impl_->app.name(program);
   impl_->app.get_formatter()->column_width(34);
   add("--device", impl_->session.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
-  add("--threads", impl_->session.threads, "threads a rank; 0: the node's cores over its ranks").not_negative();
+  add("--threads", impl_->session.threads, "threads a rank; 0: the node's cores over its ranks")
+      .not_negative()
+      .at_most(1024);
+  add("--trace", impl_->session.trace, "file for what every rank did when, to open at ui.perfetto.dev").not_empty();
   add("--timeout", impl_->session.timeout, "seconds after which a wait counts as a hang; 0: never").not_negative();
 }
 
 Cli::~Cli() = default;
 
 Cli::Flag Cli::add(const std::string& flag, int64_t& value, const std::string& help) {
-  return Flag(impl_->app.add_option(flag, value, help)->capture_default_str());
+  return Flag(impl_->app.add_option(flag, value, help)->capture_default_str()->transform(whole_number()));
 }
 
 Cli::Flag Cli::add(const std::string& flag, double& value, const std::string& help) {
-  return Flag(impl_->app.add_option(flag, value, help)->capture_default_str());
+  return Flag(impl_->app.add_option(flag, value, help)->capture_default_str()->check(number()));
 }
 
 Cli::Flag Cli::add(const std::string& flag, std::string& value, const std::string& help) {

@@ -27,6 +27,8 @@ class Cli {
    public:
     Flag& positive();                                  // > 0
     Flag& not_negative();                              // ≥ 0
+    Flag& at_most(int64_t most);                       // ≤ most
+    Flag& not_empty();                                 // a file or folder: "" is a shell variable that was not set
     Flag& one_of(const std::vector<std::string>& choices);
 
    private:
@@ -38,7 +40,8 @@ class Cli {
   Cli(const std::string& program, const std::string& what);
   ~Cli();
 
-  // The variable's value at this point is the default that --help shows.
+  // The variable's value at this point is the default that --help shows. A number must be finite; one that is to be
+  // whole may be written 1e9, and must fit 64 bits.
   Flag add(const std::string& flag, int64_t& value, const std::string& help);
   Flag add(const std::string& flag, double& value, const std::string& help);
   Flag add(const std::string& flag, std::string& value, const std::string& help);
@@ -46,7 +49,8 @@ class Cli {
   void add(const std::string& flag, bool& value, const std::string& help);
   bool given(const std::string& flag) const;  // after parse()
 
-  // Reads the command line, then sets up the session by the flags that every program has: --device, --threads, --timeout.
+  // Reads the command line, then sets up the session by the flags that every program has: --device, --threads,
+  // --timeout, --trace.
   void parse(Session& session);
 
  private:

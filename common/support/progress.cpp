@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
+#include "common/clock.hpp"
 #include "common/support/table.hpp"
 
 namespace course {
@@ -59,9 +59,7 @@ ProgressOutput stderr_output() {
     std::fwrite(text.data(), 1, text.size(), stderr);
     std::fflush(stderr);
   };
-  output.now = [] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  };
+  output.now = seconds_now;
   const std::string wish = variable("COURSE_PROGRESS");
   const bool terminal = ::isatty(STDERR_FILENO) && variable("TERM") != "dumb";
   output.live = wish == "live" || (wish != "plain" && terminal);

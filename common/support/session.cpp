@@ -2,11 +2,20 @@
 
 #include <mpi.h>
 #include <sched.h>
+#include <sys/sysinfo.h>
 
+#include <algorithm>
+#include <chrono>
+#include <fstream>
 #include <iostream>
+#include <new>
+#include <thread>
+#include <utility>
 
 #include "common/comm/mpi_comm.hpp"
+#include "common/comm/timed.hpp"
 #include "common/support/cli.hpp"
+#include "common/support/table.hpp"
 
 namespace course {
 namespace {
@@ -23,6 +32,22 @@ int64_t ranks_of_node() {
   MPI_Comm_size(node, &size);
   MPI_Comm_free(&node);
   return size;
+}
+
+// Memory and swap of this node, or the control group's limit where that is less. Bytes.
+double memory_of_node() {
+  struct sysinfo info {};
+  sysinfo(&info);
+  double bytes = static_cast<double>(info.totalram + info.totalswap) * info.mem_unit, limit = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit) bytes = std::min(bytes, limit);
+  return bytes;
+}
+
+// What a standard exception says of itself names no cause.
+std::string words_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error)) return "out of memory";
+  if (dynamic_cast<const std::length_error*>(&error)) return cat("a size that no memory can hold (", error.what(), ")");
+  return *error.what() ? error.what() : "failed";
 }
 
 }  // namespace
@@ -45,19 +70,53 @@ int Session::rank() const { return world_->rank(); }
 int Session::size() const { return world_->size(); }
 
 void Session::set_up(const SessionOptions& options) {
+  ranks_of_node_ = ranks_of_node();
+  memory_ = world_->sum(memory_of_node() / static_cast<double>(ranks_of_node_));
   *timeout_ = options.timeout;
-  threads_ = options.threads > 0 ? options.threads : std::max<int64_t>(1, cores() / ranks_of_node());
+  threads_ = options.threads > 0 ? options.threads : std::max<int64_t>(1, cores() / ranks_of_node_);
   backend_ = options.device == "cuda" ? make_cuda_backend() : make_cpu_backend(static_cast<int>(threads_));
+  if (options.trace.empty()) return;
+  trace_ = std::make_unique<TraceFile>(options.trace, *world_, *backend_);
+  watch().record(kMaxTraceEvents);
 }
 
 Backend& Session::backend() {
   require(backend_, "no device yet: call Cli::parse or Session::set_up first");
+  if (!std::exchange(set_out_, true) && rank() == 0 && ranks_of_node_ > cores())
+    std::cerr << cat("note: ", ranks_of_node_, " ranks share ", cores(), cores() == 1 ? " core" : " cores",
+                     ": they take turns, and times say little\n");
+  taken_ = true;
   return *backend_;
+}
+
+ObservedBackend& Session::observed() {
+  if (observed_) return *observed_;
+  require(backend_ && !taken_, "kernels are observed from Cli::parse on, before anything takes the backend");
+  auto observed = std::make_unique<ObservedBackend>(std::move(backend_));
+  observed_ = observed.get();
+  backend_ = std::move(observed);
+  return *observed_;
+}
+
+Activity& Session::watch() {
+  if (activity_) return *activity_;
+  activity_ = std::make_unique<Activity>();
+  observed().observe([this](const Kernel& kernel) { activity_->kernel(kernel); });
+  world_ = std::make_unique<Timed>(std::move(world_), *activity_);
+  return *activity_;
+}
+
+void Session::finish() {
+  if (!trace_) return;
+  activity_->stop_recording();
+  const std::string line = trace_->write(*activity_, *world_);
+  if (rank() == 0) std::cerr << line << std::endl;
 }
 
 void Session::abort(const std::string& what) {
   std::cout.flush();
-  std::cerr << "rank " << rank() << ": " << what << std::endl;
+  std::cerr << cat("rank ", rank(), ": ", what, "\n");          // in one piece: the other ranks may be writing too
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher drops what it has not read by then
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::abort();
 }
@@ -66,6 +125,7 @@ int run_program(int argc, char** argv, const std::function<void(Session&)>& body
   Session session(argc, argv);
   try {
     body(session);
+    session.finish();
     return 0;
   } catch (const EarlyExit& exit) {
     return exit.code;
@@ -75,21 +135,35 @@ int run_program(int argc, char** argv, const std::function<void(Session&)>& body
   } catch (const Error& error) {
     session.abort(cat(error.what(), " (", error.where(), ")"));
   } catch (const std::exception& error) {
-    session.abort(error.what());
+    session.abort(words_of(error));
   }
 }
 
+void require_room(Session& session, double bytes, const std::string& what) {
+  const auto show = [](double n) { return human_bytes(static_cast<int64_t>(std::min(n, 9e18))); };
+  require_usage(bytes <= session.memory(), what, ": takes ", show(bytes), " at the least, of memory there are ",
+                show(session.memory()));
+}
+
 void together(Comm& comm, const std::function<void()>& part) {
+  constexpr char kUsage = 'u', kFailed = 'f';  // what the text sent begins with
   std::string wrong;
   try {
     part();
+  } catch (const UsageError& error) {
+    wrong = cat(kUsage, error.what());
   } catch (const std::exception& error) {
-    wrong = *error.what() ? error.what() : "failed";
+    wrong = cat(kFailed, words_of(error));
   }
   if (comm.max(wrong.empty() ? 0 : 1) == 0) return;
   const auto all = comm.all_gather_text(wrong);
-  for (int r = 0; r < comm.size(); ++r)
-    if (!all[r].empty()) throw SharedError(comm.size() > 1 ? cat("rank ", r, ": ", all[r]) : all[r]);
+  const bool alike = std::all_of(all.begin(), all.end(), [&](const auto& text) { return text == all[0]; });
+  for (int r = 0; r < comm.size(); ++r) {
+    if (all[r].empty()) continue;
+    const std::string words = all[r].substr(1);
+    if (all[r][0] == kUsage) throw UsageError(words);
+    throw SharedError(alike ? words : cat("rank ", r, ": ", words));
+  }
 }
 
 }  // namespace course

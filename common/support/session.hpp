@@ -10,8 +10,9 @@
 #include <ostream>
 #include <string>
 
-#include "common/backend/backend.hpp"
+#include "common/backend/observed.hpp"
 #include "common/comm/comm.hpp"
+#include "common/support/trace.hpp"
 
 namespace course {
 
@@ -19,6 +20,7 @@ struct SessionOptions {
   std::string device = "auto";
   int64_t threads = 0;  // a rank; 0: cores of the node / ranks of the node, at least 1
   double timeout = 60;  // seconds; 0: none
+  std::string trace;    // a file, see trace.hpp; empty: none
 };
 
 class Session {
@@ -33,10 +35,22 @@ class Session {
   int size() const;
   Comm& world() { return *world_; }
 
-  // Makes the backend. Cli::parse calls it.
+  // Makes the backend. Cli::parse calls it. Collective.
   void set_up(const SessionOptions& options);
+  // Its first call says, on rank 0's stderr, that a node has more ranks than cores, where it has.
   Backend& backend();
   int64_t threads() const { return threads_; }
+  // Bytes that the nodes of all ranks have together, the same number on every rank. 0 before set_up.
+  double memory() const { return memory_; }
+
+  // Watching begins with the first call, which comes right after Cli::parse: what has taken backend() or world() before is
+  // not seen. Throws when backend() was taken already.
+  ObservedBackend& observed();                             // for who wants to hear of kernels
+  Activity& watch();                                       // of kernels and of world()'s collectives
+  Activity* activity() const { return activity_.get(); }  // null unless watched
+
+  // Writes the trace where one is asked for. Collective; run_program calls it when the body is through.
+  void finish();
 
   // Prints on rank 0, nowhere on the others.
   std::ostream& out() { return *out_; }
@@ -48,18 +62,29 @@ class Session {
   int argc_;
   char** argv_;
   std::shared_ptr<double> timeout_;
+  std::unique_ptr<Activity> activity_;
+  std::unique_ptr<TraceFile> trace_;
   std::unique_ptr<Backend> backend_;
+  ObservedBackend* observed_ = nullptr;  // is backend_
+  bool taken_ = false;
   std::unique_ptr<Comm> world_;
   std::unique_ptr<std::ostream> out_;
-  int64_t threads_ = 1;
+  int64_t threads_ = 1, ranks_of_node_ = 1;
+  double memory_ = 0;
+  bool set_out_ = false;  // something was computed
 };
 
 // Runs the body and turns what it throws into a line and an exit code: 0 right, 1 failed, 2 wrong usage. A SharedError is
 // said once, by rank 0; any other ends all ranks.
 int run_program(int argc, char** argv, const std::function<void(Session&)>& body);
 
-// Runs `part` on every rank. If it throws on any, all ranks throw SharedError with the words of the lowest that failed: for
-// files, which one rank may miss.
+// Runs `part` on every rank. If it throws on any, all ranks throw with the words of the lowest that failed: for files,
+// which one rank may miss. A UsageError stays one; anything else becomes a SharedError, which names the rank unless all
+// say the same.
 void together(Comm& comm, const std::function<void()>& part);
+
+// Throws UsageError unless the nodes can hold `bytes`, counted over all ranks: `what` is needed at the least, its flags
+// named. Before a size is tried that would end the program, or the machine.
+void require_room(Session& session, double bytes, const std::string& what);
 
 }  // namespace course

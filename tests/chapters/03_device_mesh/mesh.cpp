@@ -3,6 +3,7 @@
 #include "common/chunk.hpp"
 #include "common/comm/recorder.hpp"
 #include "tests/chapters/03_device_mesh/spread.hpp"
+#include "tests/support/cases.hpp"
 
 using namespace course;
 using namespace course::test;
@@ -148,12 +149,11 @@ TEST_CASE("placements print, compare, and count dims from either end") {
 
 // B35: no size is taken as local × ranks.
 TEST_CASE("sizes that do not divide") {
-  CHECK(chunk_sizes(7, 2) == std::vector<int64_t>{4, 3});
-  CHECK(chunk_sizes(3, 4) == std::vector<int64_t>{1, 1, 1, 0});
-  CHECK(chunk_sizes(16, 6) == std::vector<int64_t>{3, 3, 3, 3, 3, 1});
-  CHECK(chunk_sizes(5, 4) == std::vector<int64_t>{2, 2, 1, 0});
-  CHECK(chunk_sizes(10, 4) == std::vector<int64_t>{3, 3, 3, 1});
-  CHECK(chunk_sizes(11008, 3) == std::vector<int64_t>{3670, 3670, 3668});
+  const auto B35 = the_case("B35");
+  for (const auto& [name, given] : B35["input"].items()) {
+    INFO(name);
+    CHECK(chunk_sizes(given[0], given[1]) == B35["right"][name].get<std::vector<int64_t>>());
+  }
   CHECK(chunk_sizes(768, 2, 256) == std::vector<int64_t>{512, 256});
   CHECK(chunk_sizes(768, 4, 256) == std::vector<int64_t>{256, 256, 256, 0});
   CHECK(chunk_sizes(6, 2, 2, 10) == std::vector<int64_t>{40, 20});

@@ -6,6 +6,7 @@
 #include "common/chunk.hpp"
 #include "common/comm/recorder.hpp"
 #include "tests/chapters/03_device_mesh/spread.hpp"
+#include "tests/support/cases.hpp"
 
 using namespace course;
 using namespace course::test;
@@ -271,14 +272,13 @@ TEST_CASE("a target that cannot be is refused before anything is sent") {
 // B35 (c): 5 and 10 rows over 4 ranks.
 TEST_CASE("rows that do not divide are gathered whole") {
   const DeviceMesh mesh(world(), backend(), mesh_shapes(1)[0]);
-  for (const int64_t rows : {5, 10}) {
+  const auto B35 = the_case("B35");
+  for (const char* name : {"rows5_p4", "rows10_p4"}) {
+    const int64_t rows = B35["input"][name][0];
     const Spread value("value", {rows, 3});
     const DTensor x = value.parts(mesh, {S0});
-    if (world().size() == 4) {
-      const std::vector<int64_t> sizes =
-          rows == 5 ? std::vector<int64_t>{2, 2, 1, 0} : std::vector<int64_t>{3, 3, 3, 1};
-      CHECK(x.local().dim(0) == sizes[world().rank()]);
-    }
+    if (world().size() == B35["input"][name][1])
+      CHECK(x.local().dim(0) == B35["right"][name][world().rank()].get<int64_t>());
     const Tensor whole = x.full();
     CHECK(whole.shape() == Shape{rows, 3});
     CHECK(differs(whole, value.expected(mesh, {R}, {R})) == "");
@@ -286,7 +286,8 @@ TEST_CASE("rows that do not divide are gathered whole") {
 }
 
 // B42: a tensor has no strides here. What another library would hand over as a view is packed first.
-TEST_CASE("collectives move values, not memory as it lies") {
+TEST_CASE("B42: collectives move values, not memory as it lies") {
+  const auto B42 = the_case("B42");
   const DeviceMesh mesh(world(), backend(), mesh_shapes(1)[0]);
   const int64_t ranks = world().size();
   const float sum = static_cast<float>(ranks);
@@ -297,8 +298,7 @@ TEST_CASE("collectives move values, not memory as it lies") {
   const DTensor rows = x.redistribute({S0});
   CHECK(differs(rows.local(), make({own.size, 2, 3}, [&](int64_t i) { return sum * swapped(i + own.offset * 6); })) ==
         "");
-  if (ranks == 4 && world().rank() == 0)
-    CHECK(backend().to_host(rows.local()) == std::vector<float>{0, 8, 16, 4, 12, 20});
+  if (ranks == 4 && world().rank() == 0) CHECK(backend().to_host(rows.local()) == floats_of(B42["right"]["rank0"]));
   // The same by dim 2, whose pieces do not lie together in memory.
   const Chunk columns = chunk(3, ranks, world().rank());
   CHECK(differs(x.redistribute({S2}).local(), make({4, 2, columns.size}, [&](int64_t i) {
@@ -306,8 +306,10 @@ TEST_CASE("collectives move values, not memory as it lies") {
                 })) == "");
   // (b) Rank r holds [[1,2],[3,4]] + 10r; column 0 of each is gathered.
   const Tensor mine = make({2, 2}, [](int64_t i) { return static_cast<float>(i + 1 + 10 * world().rank()); });
+  if (ranks == 2) CHECK(differs(mine, tensor_of(B42["input"]["columns"][world().rank()])) == "");
   const DTensor column = DTensor::from_local(backend().slice(mine, 1, 0, 1), mesh, {S0});
   std::vector<float> expected;
   for (int64_t r = 0; r < ranks; ++r) expected.insert(expected.end(), {10.f * r + 1, 10.f * r + 3});
   CHECK(backend().to_host(column.full()) == expected);
+  if (ranks == 2) CHECK(expected == floats_of(B42["right"]["column0"]));
 }

@@ -3,6 +3,7 @@
 
 #include "chapters/04_sharded_linear/parallel_style.hpp"
 #include "tests/chapters/04_sharded_linear/layouts.hpp"
+#include "tests/support/cases.hpp"
 
 namespace course::test {
 namespace {
@@ -80,18 +81,36 @@ TEST_CASE("finite differences of an Embedding") {
   check_gradients_numerically(table, some_ids({2, 4}, 5), random("dy", {2, 4, 3}));
 }
 
-TEST_CASE("B37: each id once gives each row its gradient once") {
-  const int P = world().size();
-  const DeviceMesh tp(world(), backend(), {{"tp", P}});
-  const Tensor ids = backend().from_host(std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}, {8});
-  for (const bool colwise : {true, false}) {
-    const auto table = colwise ? styled(tp, ColwiseParallel().output(Replicate()), 8, 2)
-                               : styled(tp, RowwiseParallel().input(Replicate()), 8, 2);
-    table->forward(backend().clone(ids));
-    table->backward(backend().full({8, 2}, 1));
-    // No padding index: a row that padding uses learns as any other.
-    CHECK(differs(table->weight.gradient(), backend().full(table->weight.box().size, 1)) == "");
+TEST_CASE("B37: the padding row alone does not learn, whichever rank holds it") {
+  const auto B37 = the_case("B37");
+  const auto& in = B37["input"];
+  const int64_t V = in["V"], E = in["d"];
+  const DeviceMesh tp(world(), backend(), {{"tp", world().size()}});
+  const Tensor ids = ids_of(in["ids"]), ones = backend().full({V, E}, in["dY"].get<float>());
+  const auto check = [&](const std::optional<int64_t>& padding, const Tensor& gradient) {
+    for (const bool colwise : {true, false}) {
+      INFO("padding id " << padding.value_or(-1) << (colwise ? ", by columns" : ", by rows"));
+      Embedding table(backend(), V, E, padding);
+      if (colwise)
+        ColwiseParallel().output(Replicate()).apply(table, tp);
+      else
+        RowwiseParallel().input(Replicate()).apply(table, tp);
+      initialize(table, 29);
+      for (const int times : {1, 2}) {  // a gradient adds up, and the row stays 0
+        table.forward(backend().clone(ids));
+        table.backward(backend().clone(ones));
+        Tensor expected = part_of(gradient, table.weight.box());
+        backend().scale(expected, static_cast<float>(times));
+        CHECK(differs(table.weight.gradient(), expected) == "");
+      }
+    }
+  };
+  check(std::nullopt, ones);
+  for (const auto& run : in["runs"]) {
+    const int64_t padding = run["padding_idx"];
+    check(padding, tensor_of(B37["right"][cat("dW_padding_", padding)]));
   }
+  for (const int64_t outside : {int64_t{-1}, V}) CHECK_THROWS_AS(Embedding(backend(), V, E, outside), SharedError);
 }
 
 TEST_CASE("B37: an id in no vocabulary is the same error at every cut") {
@@ -103,13 +122,15 @@ TEST_CASE("B37: an id in no vocabulary is the same error at every cut") {
     std::vector<int32_t> ids;
     std::string says;
   };
-  for (const auto& [V, ids, says] :
-       {Bad{8, {-1, 3}, "weight: id -1 at place 0 is not in the vocabulary of 8"},
-        {8, {8, 3}, "weight: id 8 at place 0 is not in the vocabulary of 8"},
-        {8, {3, 8}, "weight: id 8 at place 1 is not in the vocabulary of 8"},
-        {8, {2147483647, 3}, "weight: id 2147483647 at place 0 is not in the vocabulary of 8"},
-        {10, {10, 0}, "weight: id 10 at place 0 is not in the vocabulary of 10"},
-        {10, {9, 11}, "weight: id 11 at place 1 is not in the vocabulary of 10"}}) {
+  std::vector<Bad> all = {{8, {3, 8}, "weight: id 8 at place 1 is not in the vocabulary of 8"},
+                          {10, {10, 0}, "weight: id 10 at place 0 is not in the vocabulary of 10"},
+                          {10, {9, 11}, "weight: id 11 at place 1 is not in the vocabulary of 10"}};
+  const auto B37 = the_case("B37");
+  for (const auto& ids : B37["input"]["bad_ids"]) {
+    const int64_t V = B37["input"]["V"];
+    all.push_back({V, ids, cat("weight: id ", ids[0].dump(), " at place 0 is not in the vocabulary of ", V)});
+  }
+  for (const auto& [V, ids, says] : all) {
     const auto refused = [&, &ids = ids, &says = says, &V = V](const DeviceMesh& on, const ParallelStyle& style) {
       INFO(style.show());
       const auto table = styled(on, style, V, 2);

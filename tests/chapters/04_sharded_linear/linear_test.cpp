@@ -5,6 +5,7 @@
 #include "common/chunk.hpp"
 #include "common/comm/recorder.hpp"
 #include "tests/chapters/04_sharded_linear/layouts.hpp"
+#include "tests/support/cases.hpp"
 
 namespace course::test {
 namespace {
@@ -191,9 +192,9 @@ TEST_CASE("a wrong number of features is refused with both") {
 TEST_CASE("B51: by rows the bias is added once, by columns it is cut") {
   const int P = world().size();
   const DeviceMesh tp(world(), backend(), {{"tp", P}});
-  const std::vector<float> W = {1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}, b = {100, 200, 300};
-  const Tensor x = backend().from_host(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, {2, 4});
-  const std::vector<float> y = {110, 220, 330, 126, 252, 378};
+  const auto B51 = the_case("B51");
+  const std::vector<float> W = floats_of(B51["input"]["w_out_in"]), b = floats_of(B51["input"]["b"]);
+  const Tensor x = tensor_of(B51["input"]["x"]), y = tensor_of(B51["right"]["y"]);
   const auto with_bias = [&](const ParallelStyle& style) {
     auto linear = std::make_unique<Linear>(backend(), 4, 3, true);
     style.apply(*linear, tp);
@@ -202,21 +203,38 @@ TEST_CASE("B51: by rows the bias is added once, by columns it is cut") {
     return linear;
   };
   const auto rows = with_bias(RowwiseParallel());
-  CHECK(differs(rows->forward(part_of(x, tp, Shard(-1))).local(), backend().from_host(y, {2, 3})) == "");
+  CHECK(differs(rows->forward(part_of(x, tp, Shard(-1))).local(), y) == "");
   CHECK(backend().to_host(rows->bias->value()) == b);  // whole on every rank
   rows->backward(backend().from_host(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}));
   CHECK(backend().to_host(rows->bias->gradient()) ==
         std::vector<float>{5, 7, 9});  // and its gradient once, on every rank
 
   const auto slices = with_bias(RowwiseParallel().output(Shard(0)));
-  CHECK(differs(slices->forward(part_of(x, tp, Shard(-1))).local(),
-                part_of(backend().from_host(y, {2, 3}), tp, Shard(0))) == "");
+  CHECK(differs(slices->forward(part_of(x, tp, Shard(-1))).local(), part_of(y, tp, Shard(0))) == "");
 
   const auto columns = with_bias(ColwiseParallel().output(Replicate()));
   const Chunk mine = chunk(3, P, world().rank());
-  CHECK(differs(columns->forward(backend().clone(x)).local(), backend().from_host(y, {2, 3})) == "");
+  CHECK(differs(columns->forward(backend().clone(x)).local(), y) == "");
   CHECK(backend().to_host(columns->bias->value()) ==
         std::vector<float>(b.begin() + mine.offset, b.begin() + mine.end()));
+}
+
+// Of the case's own count of ranks: ctest runs the cases tagged [6 ranks] on six.
+TEST_CASE("B35 (b): 16 features by rows, batch 9, on 6 ranks", "[6 ranks]") {
+  const auto B35 = the_case("B35");
+  const int64_t in = B35["input"]["in16_tp6"][0], ranks = B35["input"]["in16_tp6"][1], out = 10, batch = 9;
+  const DeviceMesh tp(world(), backend(), {{"tp", world().size()}});
+  const Shape whole = {batch, in};
+  const Tensor x = random("x", whole), dy = random("dy", {batch, out});
+  Linear serial(backend(), in, out, true), rows(backend(), in, out, true);
+  RowwiseParallel().apply(rows, tp);
+  initialize(serial, 35), initialize(rows, 35);
+  if (tp.size() == ranks) CHECK(rows.weight.box().size[1] == B35["right"]["in16_tp6"][tp.coordinate()].get<int64_t>());
+  const DTensor parts = DTensor::from_local(part_of(x, tp, Shard(1)), tp, {Shard(1)}, whole);
+  CHECK(differs(parts.full(), x) == "");  // 16 columns, where local × ranks says 18
+  check_module(serial, rows, tp, x, dy, {.input = Shard(1), .with_layout = true, .tolerance = 1e-6});
+  check_module(serial, rows, tp, x, dy,
+               {.input = Shard(1), .output = Replicate(), .tolerance = 1e-6});  // plain: this rank's own columns
 }
 
 TEST_CASE("after some steps of plain SGD the sharded parameters equal the serial ones") {

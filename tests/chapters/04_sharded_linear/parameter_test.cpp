@@ -8,6 +8,7 @@
 #include "chapters/04_sharded_linear/linear.hpp"
 #include "chapters/04_sharded_linear/parallel_style.hpp"
 #include "common/chunk.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/check_module.hpp"
 
 namespace course::test {
@@ -41,12 +42,17 @@ double largest(const std::vector<float>& values) {
 }  // namespace
 
 TEST_CASE("B20: the initial weight is the same on every cut, bit by bit") {
+  const auto B20 = the_case("B20");
+  const auto& given = B20["input"];
+  const int64_t out = given["shape"][0], in = given["shape"][1];
+  const uint64_t seed = given["seed"];
+  const double bound = B20["right"]["bound_global_fan_in"];
   const int P = world().size();
-  Linear serial(backend(), 64, 64);
-  initialize(serial, 42);
+  Linear serial(backend(), in, out);
+  initialize(serial, seed);
   const auto want = backend().to_host(serial.weight.value());
-  CHECK(largest(want) <= 0.125);
-  CHECK(largest(want) > 0.12);
+  CHECK(largest(want) <= bound);
+  CHECK(largest(want) > 0.96 * bound);
 
   for (int64_t tp = 1; tp <= P; ++tp) {
     if (P % tp) continue;
@@ -55,20 +61,20 @@ TEST_CASE("B20: the initial weight is the same on every cut, bit by bit") {
       for (const bool owned_in_parts : {false, true}) {
         INFO("dp " << P / tp << " × tp " << tp << (colwise ? " by columns" : " by rows")
                    << (owned_in_parts ? ", owned in parts" : ""));
-        Linear linear(backend(), 64, 64);
+        Linear linear(backend(), in, out);
         if (colwise)
           ColwiseParallel().apply(linear, mesh["tp"]);
         else
           RowwiseParallel().apply(linear, mesh["tp"]);
         if (owned_in_parts) linear.weight.own_part(mesh["dp"]);
-        initialize(linear, 42);
+        initialize(linear, seed);
 
         const auto mine = backend().to_host(linear.weight.owned());
         CHECK(backend().to_host(part_of(serial.weight.value(), linear.weight.owned_box())) == mine);
         CHECK(joined(linear.weight) == want);
         // The bound comes from the global fan-in: a shard's own would be 1/√(64/tp) by rows.
-        CHECK(largest(mine) <= 0.125);
-        CHECK(largest(mine) > 0.12);
+        CHECK(largest(mine) <= bound);
+        CHECK(largest(mine) > 0.96 * bound);
 
         const std::string bytes(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(float));
         const auto all = world().all_gather_text(bytes);
@@ -77,12 +83,12 @@ TEST_CASE("B20: the initial weight is the same on every cut, bit by bit") {
         CHECK(static_cast<int64_t>(mine.size()) == numel(linear.weight.owned_box().size));
       }
   }
-  if (P == 3) {  // [22,22,20] rows
-    const DeviceMesh dp(world(), backend(), {{"dp", 3}});
-    Linear linear(backend(), 64, 64);
+  if (P == given["fsdp"]) {
+    const DeviceMesh dp(world(), backend(), {{"dp", P}});
+    Linear linear(backend(), in, out);
     linear.weight.own_part(dp);
-    initialize(linear, 42);
-    CHECK(linear.weight.owned().shape() == Shape{world().rank() < 2 ? 22 : 20, 64});
+    initialize(linear, seed);
+    CHECK(linear.weight.owned().shape() == Shape{B20["right"]["fsdp3_rows"][world().rank()].get<int64_t>(), in});
     CHECK(joined(linear.weight) == want);
   }
 }

@@ -1,8 +1,6 @@
 #include "chapters/05_sharded_mlp/mlp.hpp"
 
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "chapters/01_column_row_split/split.hpp"
 #include "chapters/04_sharded_linear/conjugate_pair.hpp"
@@ -10,6 +8,7 @@
 #include "common/chunk.hpp"
 #include "common/comm/recorder.hpp"
 #include "tests/chapters/05_sharded_mlp/sgd.hpp"
+#include "tests/support/cases.hpp"
 
 namespace course::test {
 namespace {
@@ -69,11 +68,6 @@ const Sizes all_sizes[] = {{2, 4, 6, 12}, {3, 5, 7, 11}, {5, 1, 4, 2}, {1, 3, 2,
 
 std::string shown(const Sizes& s) {
   return cat("B ", s.B, ", S ", s.S, ", E ", s.E, ", I ", s.I, " on rank ", world().rank(), " of ", world().size());
-}
-
-nlohmann::json case_of(const std::string& id) {
-  std::ifstream file("tests/cases/cases.json");
-  return nlohmann::json::parse(file).at(id);
 }
 
 // Groups of `size` ranks; the last may be short.
@@ -241,7 +235,7 @@ TEST_CASE("what an MLP sends: one all-reduce a direction for two matmuls") {
 }
 
 TEST_CASE("gate and up are each cut: a rank holds the same features of both (B52)") {
-  const auto given = case_of("B52");
+  const auto given = the_case("B52");
   const int ranks = given["input"]["tp"];
   const auto group = groups_of(ranks);
   const DeviceMesh tp = tp_mesh(*group);
@@ -294,7 +288,7 @@ TEST_CASE("gate and up are each cut: a rank holds the same features of both (B52
 }
 
 TEST_CASE("an MLP of 11008 features on three ranks loses no column (B35 d)") {
-  const auto given = case_of("B35");
+  const auto given = the_case("B35");
   const int64_t I = given["input"]["ffn11008_tp3"][0], ranks = given["input"]["ffn11008_tp3"][1];
   CHECK(chunk_sizes(I, ranks) == given["right"]["ffn11008_tp3"].get<std::vector<int64_t>>());
   const DeviceMesh tp = tp_mesh();

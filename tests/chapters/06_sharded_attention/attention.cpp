@@ -1,24 +1,18 @@
 #include "chapters/06_sharded_attention/attention.hpp"
 
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "chapters/04_sharded_linear/conjugate_pair.hpp"
 #include "chapters/04_sharded_linear/parallel_style.hpp"
 #include "common/chunk.hpp"
 #include "common/comm/recorder.hpp"
 #include "tests/chapters/05_sharded_mlp/sgd.hpp"
+#include "tests/support/cases.hpp"
 
 namespace course::test {
 namespace {
 
 DeviceMesh tp_mesh(Comm& comm = world()) { return DeviceMesh(comm, backend(), {{"tp", comm.size()}}); }
-
-nlohmann::json case_of(const std::string& id) {
-  std::ifstream file("tests/cases/cases.json");
-  return nlohmann::json::parse(file).at(id);
-}
 
 enum class Cut { Heads, Article };
 
@@ -216,8 +210,8 @@ TEST_CASE("what attention sends") {
     }
 }
 
-TEST_CASE("heads that do not divide are cut by key/value group, any count of ranks works (B36)") {
-  const auto given = case_of("B36")["input"]["Hq_Hkv_tp"];
+TEST_CASE("heads that do not divide are cut by key/value group, any count of ranks works (B36)", "[B36]") {
+  const auto given = the_case("B36")["input"]["Hq_Hkv_tp"];
   CHECK(given.size() >= 6);
   for (const auto& entry : given) {
     const AttentionSizes sizes = {6, entry[0], entry[1], 2};
@@ -271,7 +265,7 @@ TEST_CASE("rows of q and k cut in the middle of a head or a group are refused") 
 }
 
 TEST_CASE("a shared key/value head gets the gradient of all its query heads (B06)") {
-  const auto given = case_of("B06");
+  const auto given = the_case("B06");
   const auto& in = given["input"];
   const auto column = [](const nlohmann::json& values) {
     const auto v = values.get<std::vector<float>>();
@@ -309,7 +303,7 @@ TEST_CASE("a shared key/value head gets the gradient of all its query heads (B06
 }
 
 TEST_CASE("query head h reads key/value head h / G (B39)") {
-  const auto given = case_of("B39");
+  const auto given = the_case("B39");
   const int64_t H = given["input"]["Hq"], K = given["input"]["Hkv"], D = given["input"]["hd"], S = given["input"]["S"];
   const DeviceMesh tp = tp_mesh();
   // x's feature 0 is 1, so a weight's column 0 is what it adds: v_proj gives h all over head h. o_proj changes nothing.
@@ -334,13 +328,36 @@ TEST_CASE("query head h reads key/value head h / G (B39)") {
 }
 
 TEST_CASE("RoPE turns element i with element i + D/2 (B22)") {
-  const auto given = case_of("B22");
+  const auto given = the_case("B22");
   const int64_t D = given["input"]["hd"];
   const RopeTable table(backend(), 4, D, given["input"]["theta"]);
   Tensor x = backend().from_host(given["input"]["x"].get<std::vector<float>>(), {1, 1, 1, D});
   backend().rope(x, table.cos, table.sin, backend().from_host(std::vector<int32_t>{given["input"]["position"]}, {1}),
                  false);
   CHECK(differs(backend().to_host(x), given["right"]["half_split"].get<std::vector<float>>(), {D}, 1e-6) == "");
+}
+
+TEST_CASE("the two orders of RoPE's rows are each other's inverse, head by head, and give the same (B22)") {
+  const auto given = the_case("B22");
+  const auto &in = given["input"], &right = given["right"], &faulty = given["faulty"];
+  using Rows = std::vector<int64_t>;
+  const int64_t D = in["hd_of_rows"], H = in["Hq"], K = in["Hkv"];
+  CHECK(half_split_rows(1, D) == right["order"].get<Rows>());
+  CHECK(interleaved_rows(1, D) == right["inverse"].get<Rows>());
+  CHECK(half_split_rows(K, D) == right["k_order"].get<Rows>());
+  CHECK(half_split_rows(H, K * D / H) == faulty["k_order_with_Hq"].get<Rows>());  // k's rows taken for q's heads
+  CHECK(half_split_rows(0, D).empty());
+
+  // Interleaved RoPE turns 1 with 2, and 3 with 4: what another library gives for the same numbers in its own order.
+  const int64_t hd = in["hd"];
+  const RopeTable table(backend(), 4, hd, in["theta"]);
+  const auto x = floats_of(in["x"]);
+  std::vector<float> sorted, turned;
+  for (const int64_t r : half_split_rows(1, hd)) sorted.push_back(x[r]);
+  Tensor t = backend().from_host(sorted, {1, 1, 1, hd});
+  backend().rope(t, table.cos, table.sin, ids_of(nlohmann::json::array({in["position"]})), false);
+  for (const int64_t r : interleaved_rows(1, hd)) turned.push_back(backend().to_host(t)[r]);
+  CHECK(differs(turned, floats_of(faulty["interleaved"]), {hd}, 1e-6) == "");
 }
 
 TEST_CASE("positions end with the table: refused on every rank with both numbers (B44)") {

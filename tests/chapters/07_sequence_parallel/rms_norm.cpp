@@ -8,21 +8,10 @@
 #include "chapters/07_sequence_parallel/sequence_style.hpp"
 #include "common/comm/recorder.hpp"
 #include "tests/chapters/07_sequence_parallel/layers.hpp"
+#include "tests/support/cases.hpp"
 
 namespace course::test {
 namespace {
-
-nlohmann::json case_of(const std::string& id) {
-  std::ifstream file("tests/cases/cases.json");
-  return nlohmann::json::parse(file).at(id);
-}
-
-std::vector<float> flat(const nlohmann::json& rows) {
-  std::vector<float> values;
-  for (const auto& row : rows)
-    for (const auto& value : row) values.push_back(value);
-  return values;
-}
 
 // Groups of `size` ranks; the last may be short.
 std::unique_ptr<Comm> groups_of(int size) { return world().split(world().rank() / size, world().rank(), "tp"); }
@@ -98,7 +87,7 @@ TEST_CASE("a plain input is an even slice, and its gradient comes back plain") {
 }
 
 TEST_CASE("the gradient of a norm's weight is a sum over the ranks' positions (B01)", "[B01]") {
-  const auto given = case_of("B01");
+  const auto given = the_case("B01");
   const auto& input = given["input"];
   const int ranks = input["tp"];
   const auto group = groups_of(ranks);
@@ -109,8 +98,8 @@ TEST_CASE("the gradient of a norm's weight is a sum over the ranks' positions (B
   SequenceParallel().apply(norm, tp);
   norm.weight.fill(std::vector<float>(d, input["w"].get<float>()));
 
-  norm.forward(part_of_stream(backend().from_host(flat(input["X"]), shape), tp, Shard(1)));
-  norm.backward(part_of_stream(backend().from_host(flat(input["dY"]), shape), tp, Shard(1)));
+  norm.forward(part_of_stream(backend().from_host(floats_of(input["X"]), shape), tp, Shard(1)));
+  norm.backward(part_of_stream(backend().from_host(floats_of(input["dY"]), shape), tp, Shard(1)));
   const auto expect = [&](const nlohmann::json& values) {
     return backend().from_host(values.get<std::vector<float>>(), {d});
   };
@@ -124,7 +113,7 @@ TEST_CASE("the gradient of a norm's weight is a sum over the ranks' positions (B
 }
 
 TEST_CASE("slices of a length that does not divide have their own sizes (B35 a)", "[B35]") {
-  const auto given = case_of("B35");
+  const auto given = the_case("B35");
   for (const std::string key : {"seq7_tp2", "seq3_tp4"}) {
     const int64_t S = given["input"][key][0];
     const int ranks = given["input"][key][1];

@@ -2,11 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "chapters/09_llama/clip.hpp"
-#include "chapters/09_llama/trainer.hpp"
-#include "tests/chapters/09_llama/llamas.hpp"
-#include "tests/support/catch.hpp"
-#include "tests/support/check_module.hpp"
+#include "tests/chapters/09_llama/golden_llama.hpp"
 
 using namespace course;
 using namespace course::test;
@@ -41,27 +37,9 @@ TEST_CASE("llama: logits, loss and every gradient", "[golden]") {
   for (const auto& path : golden_files("llama__")) {
     const Golden golden(path);
     INFO(golden.name());
-    const double tolerance = golden_tolerance(golden);
     Llama llama(backend(), config_of(golden));
-    fill_from(llama, golden);
-    const auto pad = static_cast<int32_t>(golden.integer("pad_id"));
-    auto attend = golden.ids("in.ids");
-    for (int32_t& id : attend) id = id != pad;
-    const Tensor mask = backend().from_host(attend, golden.shape("in.ids"));
-    llama.context().attend = &mask;
-
-    const DTensor logits = llama.forward(golden.tensor("in.ids"));
-    CHECK(differs(logits.local(), golden.tensor("out.logits"), tolerance) == "");
-    CrossEntropy loss(backend(), pad);
-    const Tensor targets = golden.tensor("in.targets");
-    const auto valid = static_cast<double>(loss.valid(targets));
-    const double mean = loss.forward(logits, targets) / valid;
-    CHECK(differs({as_float(mean)}, golden.values("out.loss"), {1}, tolerance) == "");
-    llama.backward(loss.backward(valid));
-    for (Parameter* p : parameters_of(llama)) {
-      INFO("gradient of " << p->name());
-      CHECK(differs(p->gradient(), golden.tensor("grad." + p->name()), tolerance) == "");
-    }
+    CrossEntropy loss(backend(), pad_of(golden));
+    check_golden_llama(golden, llama, loss);
   }
 }
 
@@ -92,8 +70,7 @@ TEST_CASE("AdamW, step by step", "[golden]") {
   for (const auto& path : golden_files("adamw__")) {
     const Golden golden(path);
     Named named(golden, "in.");
-    AdamW optimizer(named.parameters, {golden.number("beta1"), golden.number("beta2"), golden.number("eps"),
-                                       golden.number("weight_decay")});
+    AdamW optimizer(named.parameters, adamw_of(golden));
     const auto rates = golden.numbers("lrs");
     for (int64_t step = 1; step <= golden.integer("steps"); ++step) {
       named.set_gradients(golden, cat("in.grad.", step, "."));
@@ -160,26 +137,11 @@ TEST_CASE("training: every loss, norm and rate, and the weights at the end", "[g
     Llama llama(backend(), config_of(golden));
     for (Parameter* p : parameters_of(llama)) p->fill(golden.values("initial." + p->name()));
 
-    // Sample i of the file is sample 2i of a stream: the samples of a stream share a token with their neighbours, these
-    // not.
-    const Shape shape = golden.shape("in.tokens");
-    const int64_t steps = shape[0], B = shape[1], S = shape[2] - 1;
-    const auto tokens = golden.ids("in.tokens");
-    std::vector<int32_t> stream(2 * S * steps * B + 1);
-    for (int64_t i = 0; i < steps * B; ++i)
-      std::copy_n(tokens.begin() + i * (S + 1), S + 1, stream.begin() + 2 * S * i);
-    const TokenData data(S, std::move(stream));
-    const Sampler next = [B](int64_t b) {
-      std::vector<int64_t> list;
-      for (int64_t i = 0; i < B; ++i) list.push_back(2 * (b * B + i));
-      return list;
-    };
-    AdamW optimizer(parameters_of(llama), {golden.number("beta1"), golden.number("beta2"), golden.number("eps"),
-                                           golden.number("weight_decay")});
-    CrossEntropy loss(backend(), static_cast<int32_t>(golden.integer("pad_id")));
-    Trainer trainer(llama, optimizer, loss, data, next,
-                    {.schedule = {golden.number("lr"), golden.integer("warmup_steps"), golden.integer("total_steps")},
-                     .max_norm = golden.number("max_norm")});
+    const TokenData data = stream_of(golden);
+    const int64_t steps = golden.shape("in.tokens")[0];
+    AdamW optimizer(parameters_of(llama), adamw_of(golden));
+    CrossEntropy loss(backend(), pad_of(golden));
+    Trainer trainer(llama, optimizer, loss, data, batches_of(golden), training_of(golden));
 
     std::vector<float> losses, norms, rates;
     for (int64_t n = 1; n <= steps; ++n) {

@@ -88,6 +88,7 @@ TEST_CASE("config.json: refusals say the file, the key and the value in one line
       {{{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8}}}}, "rope_scaling"},
       {{{"rope_parameters", {{"rope_type", "llama3"}, {"rope_theta", 5e5}}}}, "rope_type \"llama3\""},
       {{{"rope_parameters", 3}}, "rope_parameters is 3"},
+      {{{"rope_interleave", 1}}, "rope_interleave is 1"},
   };
   for (const auto& [changes, words] : cases) {
     const std::string said = refusal(changes);

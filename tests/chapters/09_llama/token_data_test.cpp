@@ -3,10 +3,9 @@
 
 #include <numeric>
 
-#include <nlohmann/json.hpp>
-
 #include "tests/chapters/09_llama/llamas.hpp"
 #include "tests/chapters/09_llama/tokenizer_samples.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace course;
@@ -53,8 +52,7 @@ TEST_CASE("a stream of n tokens has (n-1)/S samples: the last label must exist")
 }
 
 TEST_CASE("B29: steps of a token file, B 2, T 8, 4 ranks") {
-  std::ifstream file("tests/cases/cases.json");
-  const auto b29 = nlohmann::json::parse(file).at("B29");
+  const auto b29 = the_case("B29");
   const auto& input = b29.at("input");
   const int64_t global = input.at("B").get<int64_t>() * input.at("ranks").get<int64_t>();
   for (size_t i = 0; i < input.at("tokens").size(); ++i) {

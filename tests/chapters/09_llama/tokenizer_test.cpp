@@ -9,6 +9,7 @@
 #include "chapters/09_llama/tokenizer_bytes.hpp"
 #include "common/check.hpp"
 #include "tests/chapters/09_llama/tokenizer_samples.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
 
@@ -88,8 +89,11 @@ TEST_CASE("golden: the same merges are learned from the same text", "[golden]") 
 }
 
 TEST_CASE("B31 (a): whole words before merges") {
-  CHECK(abc_tokenizer(true).encode("abc") == Ids{4});
-  CHECK(abc_tokenizer(false).encode("abc") == Ids{3, 2});
+  const json B31 = the_case("B31");
+  const std::string text = B31["input"]["text"];
+  for (const auto& [token, id] : B31["input"]["vocab"].items()) CHECK(abc_tokenizer(true).token(id) == token);
+  CHECK(abc_tokenizer(true).encode(text) == B31["right"]["ids"].get<Ids>());
+  CHECK(abc_tokenizer(false).encode(text) == B31["faulty"]["merges_only"].get<Ids>());  // without ignore_merges right
   CHECK(abc_tokenizer(true).encode("abca") == Ids{3, 2, 0});
   CHECK_THROWS_WITH(abc_tokenizer(true).encode("abx"), Catch::Contains("no token for the byte 120"));
 }

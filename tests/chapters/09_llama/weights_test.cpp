@@ -3,6 +3,7 @@
 
 #include "common/support/safetensors.hpp"
 #include "tests/chapters/09_llama/llamas.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace course;
@@ -60,6 +61,53 @@ TEST_CASE("weights go to a file and come back bit by bit, under Hugging Face's n
   load_weights(to, path);
   const auto a = values_of(from), b = values_of(to);
   for (size_t i = 0; i < a.size(); ++i) CHECK(differs(b[i], a[i]) == "");
+}
+
+TEST_CASE("B22: weights in RoPE's other order are the same model, and are saved in that order again") {
+  const auto B22 = the_case("B22");
+  const int64_t H = B22["input"]["Hq"], K = B22["input"]["Hkv"], D = B22["input"]["hd_of_rows"], E = 32, S = 12;
+  LlamaConfig config{61, E, 40, 2, H, K};
+  CHECK(config.attention().head_dim == D);
+  const TestFolder folder;
+  const auto at = [&](const char* name) { return (folder.path / name).string(); };
+  const auto bytes_of = [](const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  Llama half_split(backend(), config);
+  initialize(half_split, 22);
+  save_weights(half_split, at("half_split"));
+
+  // The other library's file: a head's rows go where the case says, by its own table.
+  const auto row = B22["right"]["inverse"].get<std::vector<int64_t>>();
+  std::vector<std::vector<float>> values;
+  std::vector<TensorBytes> tensors;
+  for (Parameter* p : parameters_of(half_split)) {
+    auto there = backend().to_host(p->value());
+    if (p->name().ends_with("q_proj.weight") || p->name().ends_with("k_proj.weight")) {
+      const auto here = there;
+      for (int64_t r = 0; r < p->global()[0]; ++r)
+        std::copy_n(here.begin() + (r / D * D + row[r % D]) * E, E, there.begin() + r * E);
+    }
+    values.push_back(there);
+  }
+  const Parameters parameters = parameters_of(half_split);
+  for (size_t i = 0; i < values.size(); ++i)
+    tensors.push_back({parameters[i]->name(), StoredType::F32, parameters[i]->global(), as_bytes_of(values[i])});
+  write_safetensors(at("interleaved"), tensors, {{"format", "pt"}});
+  CHECK(bytes_of(at("interleaved")) != bytes_of(at("half_split")));
+
+  config.rope_interleave = true;
+  config.head_dim = D;
+  CHECK(config_from_json(to_json(config), "x") == config);
+  Llama imported(backend(), config);
+  load_weights(imported, at("interleaved"));
+  const auto logits = [&](Llama& llama) {
+    return llama.forward(backend().from_host(random_ids("ids", 2 * S, 61), {2, S})).take(backend());
+  };
+  CHECK(differs(logits(imported), logits(half_split), 1e-5) == "");
+  save_weights(imported, at("exported"));
+  CHECK(bytes_of(at("exported")) == bytes_of(at("interleaved")));
 }
 
 TEST_CASE("a file that does not fit the model is refused, and says the tensor") {

@@ -5,10 +5,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "chapters/04_sharded_linear/parallel_style.hpp"
+#include "chapters/05_sharded_mlp/mlp.hpp"
 #include "chapters/08_parallel_plan/layer_plan.hpp"
 #include "chapters/09_llama/adamw.hpp"
 #include "tests/chapters/09_llama/llamas.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/check_module.hpp"
 
 using namespace course;
 using namespace course::test;
@@ -164,6 +168,65 @@ TEST_CASE("damage is found, the file is named, and every rank is told") {
   refuse("index gone", "index.json", [&](const fs::path& p) { fs::remove(p / "index.json"); });
   refuse("index garbage", "index.json", [&](const fs::path& p) { std::ofstream(p / "index.json") << "{\"version\":"; });
   CHECK_NOTHROW(load_checkpoint(good, model.tensors(), world(), backend()));
+}
+
+TEST_CASE("B52: gate and up saved by 2 ranks are themselves, in order, on any number") {
+  const auto B52 = the_case("B52");
+  const auto& in = B52["input"];
+  const int64_t F = in["F"], E = in["D"];
+  const int ranks = in["tp"];
+  struct Cut {
+    Cut(Comm& group, int64_t E, int64_t F) : mesh(group, backend(), {{"tp", group.size()}}), mlp(backend(), E, F) {
+      ColwiseParallel().apply(mlp.gate_proj, mesh);
+      ColwiseParallel().apply(mlp.up_proj, mesh);
+      RowwiseParallel().apply(mlp.down_proj, mesh);
+    }
+    std::vector<CheckpointTensor> tensors() {
+      std::vector<CheckpointTensor> all;
+      for (Parameter* p : parameters_of(mlp))
+        all.push_back({p->name(), p->global(), p->owned_box(), &p->owned(), p->speaks_for(mesh)});
+      return all;
+    }
+    DeviceMesh mesh;
+    SwiGluMlp mlp;
+  };
+  SharedFolder folder;
+  for (const int64_t features : {F, int64_t{3}}) {  // 3: cut 2 + 1, where the 6 rows of both would be cut 3 + 3
+    const auto cut_to = [&](const nlohmann::json& list) {
+      auto values = floats_of(list);
+      values.resize(features * E);
+      return values;
+    };
+    const auto gate = cut_to(in["gate"]), up = cut_to(in["up"]);
+    const auto savers = world().split(world().rank() < ranks ? 0 : 1, 0, "tp");
+    if (world().rank() < ranks) {
+      Cut saved(*savers, E, features);
+      saved.mlp.gate_proj.weight.fill(gate), saved.mlp.up_proj.weight.fill(up);
+      saved.mlp.down_proj.weight.fill(52);
+      save_checkpoint(folder.path.string(), features, saved.tensors(), nlohmann::json::object(), *savers, backend());
+    }
+    world().barrier().wait();
+    const std::string at = find_checkpoint(folder.path.string() + cat("/step-0000000", features), world());
+    for (int size = 1; size <= world().size(); ++size) {
+      const auto group = world().split(world().rank() / size, 0, "group");
+      INFO(features << " features in groups of " << size << ", this one has " << group->size());
+      Cut loaded(*group, E, features);
+      initialize(loaded.mlp, 53);  // other values: all of them come from the file
+      load_checkpoint(at, loaded.tensors(), *group, backend());
+      const auto check = [&](const Parameter& p, const std::vector<float>& whole) {
+        INFO(p.name());
+        CHECK(differs(p.value(), part_of(backend().from_host(whole, {features, E}), p.box())) == "");
+      };
+      check(loaded.mlp.gate_proj.weight, gate);
+      check(loaded.mlp.up_proj.weight, up);
+      if (group->size() == ranks && features == F) {
+        const auto& right = B52["right"]["ranks"][group->rank()];
+        CHECK(backend().to_host(loaded.mlp.gate_proj.weight.value()) == floats_of(right["gate"]));
+        CHECK(backend().to_host(loaded.mlp.up_proj.weight.value()) == floats_of(right["up"]));
+      }
+    }
+    world().barrier().wait();
+  }
 }
 
 TEST_CASE("another model's tensors are refused with both shapes") {

@@ -7,7 +7,8 @@
 #include "chapters/10_tensor_parallel_training/finish_gradients.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
 #include "chapters/10_tensor_parallel_training/step_traffic.hpp"
-#include "tests/chapters/09_llama/llamas.hpp"
+#include "tests/chapters/09_llama/golden_llama.hpp"
+#include "tests/chapters/10_tensor_parallel_training/calls.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/check_module.hpp"
 
@@ -17,14 +18,6 @@ using namespace course::test;
 namespace {
 
 constexpr PlanKind plans[] = {PlanKind::Basic, PlanKind::Sequence, PlanKind::Article};
-
-using Calls = std::map<std::string, int64_t>;  // by PyTorch's name of the collective
-
-Calls calls_of(const Traffic& traffic) {
-  return {{"all_gather", traffic.count(Op::AllGather)},
-          {"reduce_scatter", traffic.count(Op::ReduceScatter)},
-          {"all_reduce", traffic.count(Op::AllReduce)}};
-}
 
 struct Phases {
   Calls forward, backward, finish;
@@ -60,34 +53,14 @@ TEST_CASE("llama under every plan: logits, loss and every gradient's part", "[go
     for (const PlanKind plan : plans) {
       const Golden golden(path);
       INFO(golden.name() << ", plan " << name_of(plan));
-      const double tolerance = golden_tolerance(golden);
-      const DeviceMesh mesh(world(), backend(), {{"tp", world().size()}});
-      const LlamaConfig config = config_of(golden);
-      Llama llama(backend(), config);
-      parallelize_module(llama, mesh, llama_plan(plan, config.attention(), false));
-      fill_from(llama, golden);
-      const auto pad = static_cast<int32_t>(golden.integer("pad_id"));
-      auto attend = golden.ids("in.ids");
-      for (int32_t& id : attend) id = id != pad;
-      const Tensor mask = backend().from_host(attend, golden.shape("in.ids"));
-      llama.context().attend = &mask;
-      const DTensor logits = llama.forward(golden.tensor("in.ids"));
-      CHECK(differs(logits.local(), golden.tensor("out.logits"), tolerance) == "");
-      CrossEntropy loss(backend(), pad);
-      const Tensor targets = golden.tensor("in.targets");
-      const auto valid = static_cast<double>(loss.valid(targets));
-      loss.forward(logits, targets);
-      llama.backward(loss.backward(valid));
-      const Parameters parameters = parameters_of(llama);
-      finish_gradients(parameters, mesh);
-      double squares = 0;
-      for (Parameter* p : parameters) {
-        INFO("gradient of " << p->name());
-        const Tensor whole = golden.tensor("grad." + p->name());
-        squares += backend().squared_norm(whole);
-        CHECK(differs(p->gradient(), part_of(whole, p->box()), 2 * tolerance) == "");
-      }
-      CHECK(gradient_norm(parameters, mesh, world()) == Approx(std::sqrt(squares)).epsilon(1e-5));
+      const DeviceMesh tp(world(), backend(), {{"tp", world().size()}});
+      Llama llama(backend(), config_of(golden));
+      parallelize_module(llama, tp, llama_plan(plan, llama.config().attention(), false));
+      CrossEntropy loss(backend(), pad_of(golden));
+      check_golden_llama(golden, llama, loss,
+                         {.finish = [&](const Parameters& p) { finish_gradients(p, tp); },
+                          .norm = [&](const Parameters& p) { return gradient_norm(p, tp, world()); }},
+                         2);
     }
 }
 

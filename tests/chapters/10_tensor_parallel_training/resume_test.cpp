@@ -1,28 +1,18 @@
 // A training that stops and goes on: bit by bit the uninterrupted one on the same ranks, and its losses on any others.
 // What would go on with something else is refused.
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "chapters/09_llama/training_options.hpp"
 #include "chapters/10_tensor_parallel_training/training_checkpoint.hpp"
 #include "tests/chapters/10_tensor_parallel_training/tensor_parallel.hpp"
+#include "tests/support/cases.hpp"
+#include "tests/support/shared_folder.hpp"
 
 using namespace course;
 using namespace course::test;
 namespace fs = std::filesystem;
 
 namespace {
-
-// A folder of rank 0, known to all, gone at the end.
-struct SharedFolder {
-  std::string path;
-  SharedFolder()
-      : path(world().broadcast_text((fs::temp_directory_path() / cat("course_10_", getpid())).string(), 0)) {}
-  ~SharedFolder() {
-    if (world().rank() == 0) fs::remove_all(path);
-  }
-};
 
 // Weights and both moments, a parameter after the other.
 std::vector<const Tensor*> tensors_of(TensorParallel& run) {
@@ -61,8 +51,7 @@ TrainingOptions resuming(const std::string& path) {
 }  // namespace
 
 TEST_CASE("B10: stopped after 5 steps and gone on with, ten steps are the uninterrupted ten, bit by bit") {
-  std::ifstream file("tests/cases/cases.json");
-  const auto B10 = nlohmann::json::parse(file).at("B10");
+  const auto B10 = the_case("B10");
   const auto &in = B10.at("input"), &right = B10.at("right");
   const int64_t stop = in.at("resume_after"), accumulate = in.at("accumulation"), B = 2 * accumulate;
   const TrainerOptions options{.schedule = {in.at("peak"), in.at("warmup_steps"), 20}, .accumulate = accumulate};

@@ -6,6 +6,7 @@
 #include "chapters/09_llama/trainer.hpp"
 #include "chapters/10_tensor_parallel_training/finish_gradients.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
+#include "chapters/10_tensor_parallel_training/same_tokens.hpp"
 #include "tests/chapters/09_llama/llamas.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/check_module.hpp"
@@ -28,8 +29,9 @@ struct TensorParallel {
     GradientSteps gradients;
     gradients.finish = [this](const Parameters& p) { finish_gradients(p, mesh); };
     gradients.norm = [this](const Parameters& p) { return gradient_norm(p, mesh, *comm_); };
-    trainer =
-        std::make_unique<Trainer>(llama, *optimizer, *loss_, data, std::move(next), options, DataShare{}, gradients);
+    DataShare share;
+    share.compare = same_tokens(mesh);
+    trainer = std::make_unique<Trainer>(llama, *optimizer, *loss_, data, std::move(next), options, share, gradients);
   }
 
   DeviceMesh mesh;

@@ -1,28 +1,17 @@
 // Twenty steps under every plan: PyTorch's, and those of chapter 09 on one rank. What lies on every rank stays alike on
 // all.
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "chapters/09_llama/clip.hpp"
 #include "chapters/10_tensor_parallel_training/step_traffic.hpp"
+#include "tests/chapters/09_llama/golden_llama.hpp"
 #include "tests/chapters/10_tensor_parallel_training/tensor_parallel.hpp"
+#include "tests/support/cases.hpp"
 
 using namespace course;
 using namespace course::test;
 
 namespace {
-
-// Sample i of the file is sample 2i of a stream: the samples of a stream share a token with their neighbours, these
-// not.
-TokenData stream_of(const Golden& golden) {
-  const Shape shape = golden.shape("in.tokens");
-  const int64_t samples = shape[0] * shape[1], S = shape[2] - 1;
-  const auto tokens = golden.ids("in.tokens");
-  std::vector<int32_t> stream(2 * S * samples + 1);
-  for (int64_t i = 0; i < samples; ++i) std::copy_n(tokens.begin() + i * (S + 1), S + 1, stream.begin() + 2 * S * i);
-  return {S, std::move(stream)};
-}
 
 // The names of the parameters that are whole on every rank and differ somewhere in a bit.
 std::string unlike(TensorParallel& run) {
@@ -80,21 +69,11 @@ TEST_CASE("PyTorch's twenty steps under every plan", "[golden]") {
     for (const PlanKind plan : all_plans) {
       const Golden golden(path);
       INFO(golden.name() << ", plan " << name_of(plan));
-      const int64_t steps = golden.shape("in.tokens")[0], B = golden.shape("in.tokens")[1];
+      const int64_t steps = golden.shape("in.tokens")[0];
       const TokenData data = stream_of(golden);
       TensorParallel run(world(), config_of(golden), plan);
       for (Parameter* p : parameters_of(run.llama)) p->fill(golden.values("initial." + p->name()));
-      const Sampler next = [B](int64_t b) {
-        std::vector<int64_t> list;
-        for (int64_t i = 0; i < B; ++i) list.push_back(2 * (b * B + i));
-        return list;
-      };
-      run.train_on(
-          data, next,
-          {.schedule = {golden.number("lr"), golden.integer("warmup_steps"), golden.integer("total_steps")},
-           .max_norm = golden.number("max_norm")},
-          {golden.number("beta1"), golden.number("beta2"), golden.number("eps"), golden.number("weight_decay")},
-          static_cast<int32_t>(golden.integer("pad_id")));
+      run.train_on(data, batches_of(golden), training_of(golden), adamw_of(golden), pad_of(golden));
       std::vector<float> losses, norms, rates;
       for (int64_t n = 1; n <= steps; ++n) {
         const StepResult result = run.trainer->step();
@@ -131,14 +110,9 @@ TEST_CASE("B01 end to end: norms are bit-equal on all ranks after each of 20 ste
 }
 
 TEST_CASE("B02 on tp: a parameter on all ranks counts once, and the clip is that of one rank") {
-  std::ifstream file("tests/cases/cases.json");
-  const auto B02 = nlohmann::json::parse(file).at("B02");
-  const auto a = B02.at("input").at("A_grad").get<std::vector<float>>(),
-             b = B02.at("input").at("B_grad").get<std::vector<float>>();
-  const auto clipped = [&](const char* name) {
-    const auto values = B02.at("right").at(name).get<std::vector<float>>();
-    return backend().from_host(values, {std::ssize(values)});
-  };
+  const auto B02 = the_case("B02");
+  const auto a = floats_of(B02.at("input").at("A_grad")), b = floats_of(B02.at("input").at("B_grad"));
+  const auto clipped = [&](const char* name) { return tensor_of(B02.at("right").at(name)); };
   const DeviceMesh mesh(world(), backend(), {{"tp", world().size()}});
   for (const bool cut : {false, true}) {
     INFO("A cut " << cut);

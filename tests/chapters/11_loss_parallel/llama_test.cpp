@@ -12,7 +12,9 @@
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
 #include "chapters/11_loss_parallel/loss_parallel.hpp"
 #include "common/comm/recorder.hpp"
-#include "tests/chapters/09_llama/llamas.hpp"
+#include "tests/chapters/09_llama/golden_llama.hpp"
+#include "tests/chapters/10_tensor_parallel_training/calls.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/check_module.hpp"
 
@@ -29,14 +31,6 @@ json read_json(const std::string& path) {
 }
 
 DeviceMesh tp_mesh(Comm& comm = world()) { return DeviceMesh(comm, backend(), {{"tp", comm.size()}}); }
-
-using Calls = std::map<std::string, int64_t>;  // by PyTorch's name of the collective
-
-Calls calls_of(const Traffic& traffic) {
-  return {{"all_gather", traffic.count(Op::AllGather)},
-          {"reduce_scatter", traffic.count(Op::ReduceScatter)},
-          {"all_reduce", traffic.count(Op::AllReduce)}};
-}
 
 struct Phases {
   Calls forward, backward;  // the loss is in both
@@ -68,38 +62,15 @@ TEST_CASE("llama with loss parallelism: each rank's logits, the loss and every g
     for (const PlanKind plan : {PlanKind::Basic, PlanKind::Sequence, PlanKind::Article}) {
       const Golden golden(path);
       INFO(golden.name() << ", plan " << name_of(plan));
-      const double tolerance = golden_tolerance(golden);
       const DeviceMesh tp = tp_mesh();
-      const LlamaConfig config = config_of(golden);
-      Llama llama(backend(), config);
-      parallelize_module(llama, tp, llama_plan(plan, config.attention(), true));
-      fill_from(llama, golden);
-      const auto pad = static_cast<int32_t>(golden.integer("pad_id"));
-      auto attend = golden.ids("in.ids");
-      for (int32_t& id : attend) id = id != pad;
-      const Tensor mask = backend().from_host(attend, golden.shape("in.ids"));
-      llama.context().attend = &mask;
-
-      DTensor logits = llama.forward(golden.tensor("in.ids"));
-      CHECK(logits.global() == golden.shape("out.logits"));
-      CHECK(differs(logits.local(), part_of(golden.tensor("out.logits"), tp, Shard(2)), tolerance) == "");
-      LossParallel loss(backend(), pad);
-      const Tensor targets = golden.tensor("in.targets");
-      const auto valid = static_cast<double>(loss.valid(targets));
-      CHECK(loss.forward(std::move(logits), targets) / valid ==
-            Approx(golden.values("out.loss")[0]).epsilon(tolerance));
-      llama.backward(loss.backward(valid));
-
-      const Parameters parameters = parameters_of(llama);
-      finish_gradients(parameters, tp);
-      double squares = 0;
-      for (Parameter* p : parameters) {
-        INFO("gradient of " << p->name());
-        const Tensor whole = golden.tensor("grad." + p->name());
-        squares += backend().squared_norm(whole);
-        CHECK(differs(p->gradient(), part_of(whole, p->box()), 2 * tolerance) == "");
-      }
-      CHECK(gradient_norm(parameters, tp, world()) == Approx(std::sqrt(squares)).epsilon(1e-5));
+      Llama llama(backend(), config_of(golden));
+      parallelize_module(llama, tp, llama_plan(plan, llama.config().attention(), true));
+      CHECK(show(llama.lm_head.weight.placement("tp")) == "S(0)");
+      LossParallel loss(backend(), pad_of(golden));
+      check_golden_llama(golden, llama, loss,
+                         {.finish = [&](const Parameters& p) { finish_gradients(p, tp); },
+                          .norm = [&](const Parameters& p) { return gradient_norm(p, tp, world()); }},
+                         2);
     }
 }
 
@@ -135,39 +106,28 @@ TEST_CASE("never more calls than PyTorch's loss_parallel: three all-reduces, non
 }
 
 TEST_CASE("B16: the head's input gradient is whole on every rank") {
-  const json B16 = read_json("tests/cases/cases.json").at("B16");
-  const auto rows = B16.at("input").at("W").get<std::vector<std::vector<float>>>();
-  const auto V = static_cast<int64_t>(rows.size()), E = static_cast<int64_t>(rows[0].size());
-  std::vector<float> W;
-  for (const auto& row : rows) W.insert(W.end(), row.begin(), row.end());
-
+  const json B16 = the_case("B16");
+  const Tensor W = tensor_of(B16.at("input").at("W"));
+  const int64_t V = W.dim(0), E = W.dim(1);
   const DeviceMesh tp = tp_mesh();
   Linear head(backend(), E, V, false);
   ColwiseParallel().use_local_output(false).apply(head, tp);
-  parameters_of(head)[0]->fill(W);
+  head.weight.fill(backend().to_host(W));
   LossParallel loss(backend(), -100);
-  loss.forward(head.forward(backend().zeros({1, E})),
-               backend().from_host(std::vector<int32_t>{B16.at("input").at("label").get<int32_t>()}, {1}));
+  loss.forward(head.forward(backend().zeros({1, E})), ids_of(json::array({B16.at("input").at("label")})));
   DTensor gradient = loss.backward(1);
-  const Tensor dlogits = backend().from_host(B16.at("right").at("dlogits").get<std::vector<float>>(), {1, V});
+  const Tensor dlogits = tensor_of(json::array({B16.at("right").at("dlogits")}));
   CHECK(differs(gradient.local(), part_of(dlogits, tp, Shard(1)), 1e-6) == "");
   const Tensor dx = head.backward(std::move(gradient)).take(backend());
-  CHECK(differs(dx, backend().from_host(B16.at("right").at("dX").get<std::vector<float>>(), {1, E}), 1e-6) == "");
+  CHECK(differs(dx, tensor_of(json::array({B16.at("right").at("dX")})), 1e-6) == "");
 }
 
 TEST_CASE("B05: an ignored row has no gradient, and the others are not divided by it") {
-  const json B05 = read_json("tests/cases/cases.json").at("B05");
-  const auto flat = [](const json& rows) {
-    std::vector<float> all;
-    for (const auto& row : rows)
-      for (const auto& x : row) all.push_back(x.get<float>());
-    return backend().from_host(all, {int64_t(rows.size()), int64_t(rows[0].size())});
-  };
-  const Tensor logits = flat(B05.at("input").at("rows")), dlogits = flat(B05.at("right").at("a_dlogits"));
+  const json B05 = the_case("B05");
+  const Tensor logits = tensor_of(B05.at("input").at("rows")), dlogits = tensor_of(B05.at("right").at("a_dlogits"));
   const DeviceMesh tp = tp_mesh();
-  const auto labels = B05.at("input").at("a").at("labels").get<std::vector<int32_t>>();
   LossParallel loss(backend(), B05.at("input").at("a").at("ignore_index").get<int32_t>());
-  const Tensor targets = backend().from_host(labels, {2});
+  const Tensor targets = ids_of(B05.at("input").at("a").at("labels"));
   const double sum =
       loss.forward(DTensor(part_of(logits, tp, Shard(1)), Layout{tp, {Shard(1)}, logits.shape()}), targets);
   CHECK(sum == Approx(B05.at("right").at("a").get<double>()));

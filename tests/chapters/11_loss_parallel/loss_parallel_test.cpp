@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/comm/recorder.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/check_module.hpp"
 #include "tests/support/golden.hpp"
@@ -78,29 +79,67 @@ TEST_CASE("three all-reduces of one number a token forward, nothing backward") {
 }
 
 TEST_CASE("B05: ignored, all ignored, invalid labels") {
-  const Tensor logits = make({2, 8}, [](int64_t i) { return i < 8 ? float(i) : 0.f; });
-  CHECK(run(logits, {-100, 3}, -100, 1).sum == Approx(2.0794415));
-  const Result none = run(logits, {-100, -100}, -100, 0);
-  CHECK(none.sum == 0);
+  const auto B05 = the_case("B05");
+  const auto &in = B05["input"], &right = B05["right"];
+  using Labels = std::vector<int32_t>;
+  const Tensor logits = tensor_of(in["rows"]);
+  const Result a = run(logits, in["a"]["labels"].get<Labels>(), in["a"]["ignore_index"], 1);
+  CHECK(a.sum == Approx(right["a"].get<double>()));
+  CHECK(differs(a.gradient, my_columns(tensor_of(right["a_dlogits"])), 1e-6) == "");
+  const Result none = run(logits, in["b"]["labels"].get<Labels>(), -100, 0);
+  CHECK(none.sum == right["b"]);
   CHECK(differs(none.gradient, backend().zeros(none.gradient.shape())) == "");
-  CHECK(run(logits, {7, 3}, 3, 1).sum == Approx(0.4583396));
-  for (const int32_t bad : {8, -1, INT32_MIN})
-    CHECK_THROWS_WITH(run(logits, {0, bad}, -100, 2), Catch::Contains(std::to_string(bad)) && Catch::Contains("8"));
+  CHECK(run(logits, in["d"]["labels"].get<Labels>(), in["d"]["ignore_index"], 1).sum ==
+        Approx(right["d"].get<double>()));
+  const Tensor row = tensor_of(nlohmann::json::array({in["c"]["row"]}));
+  for (const int32_t bad : in["c"]["labels"].get<Labels>()) {
+    const std::string words = cat("target ", bad, " at place 0 is not in the vocabulary of 8");
+    std::string said;
+    try {
+      run(row, {bad}, -100, 1);
+    } catch (const Error& error) {
+      said = error.what();
+    }
+    CHECK_THAT(said, Catch::Contains(words));
+    for (const auto& theirs : world().all_gather_text(said)) CHECK(theirs == said);  // the same on every rank
+    CHECK_THROWS_WITH(run(logits, {0, bad}, -100, 2), Catch::Contains("at place 1"));
+  }
 }
 
 TEST_CASE("B08: a vocabulary that does not divide; gathered logits are refused") {
-  CHECK(run(backend().zeros({1, 10}), {9}, -100, 1).sum == Approx(2.3025851));
+  const auto B08 = the_case("B08");
+  const auto &in = B08["input"], &right = B08["right"];
+  for (const char* which : {"a", "c"}) {
+    const int64_t V = in[which]["V"];
+    const Tensor equal = backend().full({1, V}, in[which]["logits"].get<float>());
+    if (world().size() == in[which]["tp"] && right.contains(cat(which, "_shards")))
+      CHECK(my_columns(equal).dim(1) == right[cat(which, "_shards")][world().rank()].get<int64_t>());
+    for (const int64_t label : {int64_t{0}, V - 1}) {
+      INFO(which << ": vocabulary " << V << ", label " << label);
+      const Result r = run(equal, {static_cast<int32_t>(label)}, -100, 1);
+      // The column too much of (c) is 2e-6 of it.
+      CHECK(r.sum == Approx(right[which].get<double>()).epsilon(2e-7));
+    }
+  }
   const DeviceMesh tp(world(), backend(), {{"tp", world().size()}});
+  const int64_t V = in["b"]["V"];
   LossParallel loss(backend(), -100);
   const Tensor target = backend().from_host(std::vector<int32_t>{1}, {1});
-  CHECK_THROWS_AS(loss.forward(backend().zeros({1, 8}), target), SharedError);
-  CHECK_THROWS_WITH(loss.forward(DTensor(backend().zeros({1, 8}), Layout{tp, {Replicate()}, {1, 8}}), target),
+  CHECK_THROWS_AS(loss.forward(backend().zeros({1, V}), target), SharedError);
+  CHECK_THROWS_WITH(loss.forward(DTensor(backend().zeros({1, V}), Layout{tp, {Replicate()}, {1, V}}), target),
                     Catch::Contains("S(1)"));
+  // Called a part of a vocabulary of 8, or each one a part of its own: not what the placement says either.
+  if (world().size() > 1)
+    CHECK_THROWS_AS(loss.forward(DTensor(backend().zeros({1, V}), Layout{tp, {Shard(1)}, {1, V}}), target), Error);
 }
 
 TEST_CASE("B17: one maximum for all shards") {
-  const float row[] = {1000, 0, 0, 0, -1000, 0, 0, 0};
-  const Tensor logits = make({3, 8}, [&](int64_t i) { return row[i % 8]; });
-  const Result r = run(logits, {0, 1, 4}, -100, 3);
-  CHECK(r.tokens == std::vector<double>{0, 1000, 2000});
+  const auto B17 = the_case("B17");
+  const auto row = floats_of(B17["input"]["row"]);
+  const auto labels = B17["input"]["labels"].get<std::vector<int32_t>>();
+  const int64_t V = std::ssize(row), N = std::ssize(labels);
+  const Tensor logits = make({N, V}, [&](int64_t i) { return row[i % V]; });
+  const Result r = run(logits, labels, -100, static_cast<double>(N));
+  CHECK(r.tokens == B17["right"]["loss"].get<std::vector<double>>());
+  for (const float g : backend().to_host(r.gradient)) CHECK(std::isfinite(g));
 }

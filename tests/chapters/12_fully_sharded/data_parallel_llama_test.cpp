@@ -1,16 +1,18 @@
 // A Llama trained by FSDP and by DDP against one rank that does it all, with evaluation in between; and B18's and B05's
 // (e) of tests/cases.
+#include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "chapters/04_sharded_linear/linear.hpp"
 #include "chapters/09_llama/clip.hpp"
 #include "chapters/09_llama/trainer.hpp"
+#include "chapters/10_tensor_parallel_training/checkpoint.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
 #include "chapters/12_fully_sharded/ddp.hpp"
 #include "chapters/12_fully_sharded/distributed_sampler.hpp"
 #include "chapters/12_fully_sharded/shard_llama.hpp"
 #include "tests/chapters/09_llama/llamas.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/check_module.hpp"
 
@@ -22,12 +24,6 @@ namespace {
 
 enum class Way { Alone, Fsdp, Ddp };
 constexpr int64_t B = 12, S = 7;  // 12 samples: shared evenly by 1, 2, 3 and 4 ranks
-
-json the_case(const std::string& name) {
-  std::ifstream file("tests/cases/cases.json");
-  require(file.good(), "cannot read tests/cases/cases.json");
-  return json::parse(file).at(name);
-}
 
 DeviceMesh dp_mesh(Comm& comm) { return DeviceMesh(comm, backend(), {{"dp", comm.size()}}); }
 
@@ -70,8 +66,24 @@ struct Pieces {
       all.push_back(std::make_unique<Parameter>(backend(), text, shape, Init{Init::Uniform, 1}));
     }
     if (comm.size() > 1) unit = std::make_unique<FsdpUnit>(parameters(), mesh);
-    for (Parameter* p : parameters()) p->fill(3);
+    const Rng rng(18, "pieces");
+    for (Parameter* p : parameters()) {
+      std::vector<float> values(numel(p->global()));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(rng.normal(i));
+      p->fill(values);
+    }
     optimizer = std::make_unique<AdamW>(parameters());
+  }
+  std::vector<CheckpointTensor> tensors() {
+    std::vector<CheckpointTensor> list;
+    for (size_t i = 0; i < all.size(); ++i) {
+      Parameter& p = *all[i];
+      const bool speaks = p.speaks_for(mesh);
+      list.push_back({p.name(), p.global(), p.owned_box(), &p.owned(), speaks});
+      list.push_back({"exp_avg." + p.name(), p.global(), p.owned_box(), &optimizer->mean(i), speaks});
+      list.push_back({"exp_avg_sq." + p.name(), p.global(), p.owned_box(), &optimizer->square(i), speaks});
+    }
+    return list;
   }
   Parameters parameters() {
     Parameters list;
@@ -87,7 +99,8 @@ struct Pieces {
           backend().add(p->gradient(), random(cat(p->name(), " step ", step, " rank ", r), p->global()));
     if (!unit) return;
     unit->reshard();
-    unit->reduce_gradients();
+    unit->start_reduce();
+    unit->finish_reduce();
   }
   DeviceMesh mesh;
   std::vector<std::unique_ptr<Parameter>> all;
@@ -174,6 +187,49 @@ TEST_CASE("B18: rows as torch.chunk, and three clipped steps") {
     }
     check_equal(*sharded.optimizer, *serial.optimizer, 1e-5);
   }
+}
+
+TEST_CASE(
+    "B18: saved by all ranks, loaded by any number of them: values and moments bit by bit, no padding in the file") {
+  const json B18 = the_case("B18");
+  const int64_t P = world().size();
+  Pieces saved(world());
+  for (int64_t step = 1; step <= 3; ++step) {
+    saved.add_gradients(step, P);
+    clip_gradients(saved.parameters(), gradient_norm(saved.parameters(), saved.mesh, world()), 0.5);
+    saved.optimizer->step(0.01);
+    for (Parameter* p : saved.parameters()) p->clear_gradient();
+  }
+  const std::string dir =
+      world().broadcast_text((std::filesystem::temp_directory_path() / cat("course_12_", getpid())).string(), 0);
+  const std::string at = save_checkpoint(dir, 3, saved.tensors(), json::object(), world(), backend());
+
+  std::map<std::string, int64_t> in_file;
+  const json index = json::parse(std::ifstream(at + "/index.json"));
+  for (const json& piece : index.at("pieces")) {
+    CHECK(numel(piece.at("size").get<Shape>()) > 0);
+    in_file[piece.at("tensor")] += numel(piece.at("size").get<Shape>());
+  }
+  for (const CheckpointTensor& tensor : saved.tensors()) CHECK(in_file[tensor.name] == numel(tensor.global));
+
+  const auto alone = world().split(world().rank(), 0, "alone");
+  Pieces whole(*alone);
+  load_checkpoint(at, whole.tensors(), *alone, backend());
+  check_equal(*saved.optimizer, *whole.optimizer, 0);
+  for (const int64_t size : B18.at("input").at("load_at")) {
+    const auto group = world().split(world().rank() / size, 0, "dp");
+    INFO("saved by " << P << ", loaded in groups of " << size << ", this one has " << group->size());
+    Pieces loaded(*group);
+    for (Parameter* p : loaded.parameters()) p->fill(9);  // other values: all of them come from the file
+    load_checkpoint(at, loaded.tensors(), *group, backend());
+    for (Parameter* p : loaded.parameters()) {
+      const json& rows = B18.at("right").at(p->name());
+      CHECK(p->owned_box().size[0] == rows.at(std::to_string(group->size())).at(group->rank()).get<int64_t>());
+    }
+    check_equal(*loaded.optimizer, *whole.optimizer, 0);
+  }
+  world().barrier().wait();
+  if (world().rank() == 0) std::filesystem::remove_all(dir);
 }
 
 TEST_CASE("B05 e: a rank with ignored labels only changes neither loss nor gradient") {

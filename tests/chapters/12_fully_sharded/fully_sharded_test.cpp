@@ -9,6 +9,7 @@
 #include "chapters/12_fully_sharded/ddp.hpp"
 #include "chapters/12_fully_sharded/distributed_sampler.hpp"
 #include "common/comm/recorder.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/check_module.hpp"
 #include "tests/support/ranks.hpp"
@@ -64,7 +65,10 @@ TEST_CASE("B28, B29: which rank reads which sample") {
     for (int64_t r = 0; r < ranks; ++r) all.push_back(DistributedSampler{n, ranks, r, shuffle, 42, drop}.order(epoch));
     return all;
   };
-  CHECK(orders(12, 3, false, false, 0) == std::vector<List>{{0, 3, 6, 9}, {1, 4, 7, 10}, {2, 5, 8, 11}});
+  const auto B28 = the_case("B28");
+  const auto by_rank = B28["right"]["rank"].get<std::vector<List>>();  // of 3 × 2: a dp rank is every other line
+  CHECK(orders(B28["input"]["samples"], B28["input"]["dp"], false, false, 0) ==
+        std::vector<List>{by_rank[0], by_rank[2], by_rank[4]});
   CHECK(orders(10, 4, false, false, 0) == std::vector<List>{{0, 4, 8}, {1, 5, 9}, {2, 6, 0}, {3, 7, 1}});
   CHECK(orders(10, 4, false, true, 0) == std::vector<List>{{0, 4}, {1, 5}, {2, 6}, {3, 7}});
   CHECK(orders(2, 5, false, false, 0) == std::vector<List>{{0}, {1}, {0}, {1}, {0}});
@@ -77,7 +81,7 @@ TEST_CASE("B28, B29: which rank reads which sample") {
   CHECK(first != orders(12, 3, false, false, 0));
 }
 
-TEST_CASE("B29, B03: sums over dp count every sample once, whoever reads it") {
+TEST_CASE("B29: sums over dp count every sample once, whoever reads it") {
   const DeviceMesh dp(world(), backend(), {{"dp", world().size()}});
   const DataShare share = share_over(dp);
   List ten(10);
@@ -88,10 +92,28 @@ TEST_CASE("B29, B03: sums over dp count every sample once, whoever reads it") {
   CHECK(count == 10);
   CHECK(share.sum(sum) / count == 4.5);
   CHECK(share.sum(squares) / count == 28.5);
-  // Rank 0: one valid token, loss sum 2w; the last rank: nine, 90w. 9.2 on every mesh.
-  const bool front = dp.coordinate() == 0, back = dp.coordinate() == dp.size() - 1;
-  const double loss = share.sum((front ? 2 : 0) + (back ? 90 : 0)), tokens = share.sum((front ? 1 : 0) + (back ? 9 : 0));
-  CHECK(loss / tokens == 9.2);
+}
+
+TEST_CASE("B20: FSDP's initial weights are one rank's, bit by bit, and no two parts are equal") {
+  const auto B20 = the_case("B20");
+  const int64_t out = B20["input"]["shape"][0], in = B20["input"]["shape"][1];
+  const uint64_t seed = B20["input"]["seed"];
+  const DeviceMesh dp(world(), backend(), {{"dp", world().size()}});
+  Linear serial(backend(), in, out), sharded(backend(), in, out);
+  const auto unit = fully_shard(sharded, dp);
+  initialize(serial, seed), initialize(sharded, seed);
+  const Tensor& mine = sharded.weight.owned();
+  if (world().size() == B20["input"]["fsdp"])
+    CHECK(mine.dim(0) == B20["right"]["fsdp3_rows"][world().rank()].get<int64_t>());
+  CHECK(differs(mine, part_of(serial.weight.value(), sharded.weight.owned_box())) == "");
+  unit->hold(true);
+  CHECK(differs(sharded.weight.value(), serial.weight.value()) == "");
+  unit->hold(false);
+  const auto values = backend().to_host(mine);
+  std::set<std::string> all;
+  for (const auto& part : world().all_gather_text({reinterpret_cast<const char*>(values.data()), 16 * sizeof(float)}))
+    all.insert(part);
+  CHECK(static_cast<int>(all.size()) == world().size());
 }
 
 TEST_CASE("B18: FSDP equals one rank, empty pieces included, whenever it lets go of the values") {

@@ -1,4 +1,5 @@
 // PyTorch's twenty steps on every mesh of these ranks, under every plan, with and without loss parallelism.
+#include "tests/chapters/09_llama/golden_llama.hpp"
 #include "tests/chapters/13_two_dimensional/two_dimensional.hpp"
 
 using namespace course;
@@ -6,34 +7,14 @@ using namespace course::test;
 
 namespace {
 
-// Sample i of the file is sample 2i of a stream: the samples of a stream share a token with their neighbours, these
-// not.
-TokenData stream_of(const Golden& golden) {
-  const Shape shape = golden.shape("in.tokens");
-  const int64_t samples = shape[0] * shape[1], S = shape[2] - 1;
-  const auto tokens = golden.ids("in.tokens");
-  std::vector<int32_t> stream(2 * S * samples + 1);
-  for (int64_t i = 0; i < samples; ++i) std::copy_n(tokens.begin() + i * (S + 1), S + 1, stream.begin() + 2 * S * i);
-  return {S, std::move(stream)};
-}
-
 void check_training(const Golden& golden, const TokenData& data, const MeshSize& size, const PlanChoice& choice) {
-  const int64_t all_steps = golden.shape("in.tokens")[0], B = golden.shape("in.tokens")[1];
+  const int64_t all_steps = golden.shape("in.tokens")[0];
   // On one tp rank the plans cut nothing: of three that are alike one goes to the end.
   const bool to_the_end = size.tp > 1 || choice.plan == PlanKind::Sequence;
   const int64_t steps = to_the_end ? all_steps : std::min<int64_t>(all_steps, 3);
   TwoDimensional run(world(), size, config_of(golden), choice);
   for (Parameter* p : parameters_of(run.llama)) p->fill(golden.values("initial." + p->name()));
-  const Sampler next = [B](int64_t b) {
-    std::vector<int64_t> list;
-    for (int64_t i = 0; i < B; ++i) list.push_back(2 * (b * B + i));
-    return list;
-  };
-  run.train_on(data, next,
-               {.schedule = {golden.number("lr"), golden.integer("warmup_steps"), golden.integer("total_steps")},
-                .max_norm = golden.number("max_norm")},
-               {golden.number("beta1"), golden.number("beta2"), golden.number("eps"), golden.number("weight_decay")},
-               static_cast<int32_t>(golden.integer("pad_id")));
+  run.train_on(data, batches_of(golden), training_of(golden), adamw_of(golden), pad_of(golden));
 
   std::vector<float> losses, norms;
   for (int64_t n = 1; n <= steps; ++n) {

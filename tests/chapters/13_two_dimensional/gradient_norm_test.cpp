@@ -1,11 +1,10 @@
 // Cases B02 and B25 of tests/cases: the norm over both axes, the clip by it, and a gradient that is not finite.
 #include <cmath>
-#include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "chapters/09_llama/clip.hpp"
 #include "tests/chapters/13_two_dimensional/two_dimensional.hpp"
+#include "tests/support/cases.hpp"
 
 using namespace course;
 using namespace course::test;
@@ -22,14 +21,6 @@ std::vector<std::pair<int, float>> spoilers() {
   const int size = world().size();
   return {{size == 3 ? 1 : size - 1, infinity}, {std::min(1, size - 1), not_a_number}};
 }
-
-json the_case(const std::string& name) {
-  std::ifstream file("tests/cases/cases.json");
-  require(file.good(), "cannot read tests/cases/cases.json");
-  return json::parse(file).at(name);
-}
-
-std::vector<float> floats(const json& list) { return list.get<std::vector<float>>(); }
 
 // How A lies on the mesh: cut by tp's style, by FSDP, or by a placement on dp.
 struct A_layout {
@@ -51,8 +42,8 @@ struct Case {
     if (layout.tp) A.place(mesh["tp"], Shard(0), Shard(0));
     if (layout.dp) A.place(mesh["dp"], Shard(0), Shard(0));
     if (layout.fsdp) A.own_part(mesh["dp"]);
-    set(A, floats(input.at("A_grad")));
-    set(B, floats(input.at("B_grad")));
+    set(A, floats_of(input.at("A_grad")));
+    set(B, floats_of(input.at("B_grad")));
   }
   static void set(Parameter& p, const std::vector<float>& whole) {
     p.fill(whole);
@@ -71,8 +62,7 @@ struct Case {
 TEST_CASE("B02: one norm on every rank, however a parameter lies on the mesh") {
   const json B02 = the_case("B02");
   const double norm = B02.at("right").at("norm"), max_norm = B02.at("input").at("max_norm");
-  const auto whole = [](const json& list) { return backend().from_host(floats(list), {(int64_t)list.size()}); };
-  const Tensor A = whole(B02.at("right").at("A_clipped")), B = whole(B02.at("right").at("B_clipped"));
+  const Tensor A = tensor_of(B02.at("right").at("A_clipped")), B = tensor_of(B02.at("right").at("B_clipped"));
   for (const MeshSize& size : meshes_of(world().size())) {
     const DeviceMesh mesh(world(), backend(), {{"dp", size.dp}, {"tp", size.tp}});
     for (const A_layout& layout : layouts) {

@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "chapters/10_tensor_parallel_training/checkpoint.hpp"
 #include "chapters/10_tensor_parallel_training/training_checkpoint.hpp"
 #include "common/support/session.hpp"
 #include "tests/chapters/13_two_dimensional/two_dimensional.hpp"
+#include "tests/support/shared_folder.hpp"
 
 using namespace course;
 using namespace course::test;
@@ -34,17 +36,6 @@ void check_parts(TwoDimensional& run, TwoDimensional& whole, double tolerance) {
     CHECK(differs(*parts[i], part_of(*wholes[i], p.owned_box()), tolerance) == "");
   }
 }
-
-// A folder of rank 0, known to all, gone at the end.
-struct SharedFolder {
-  std::string path;
-  SharedFolder()
-      : path(world().broadcast_text((std::filesystem::temp_directory_path() / cat("course_13_", getpid())).string(),
-                                    0)) {}
-  ~SharedFolder() {
-    if (world().rank() == 0) std::filesystem::remove_all(path);
-  }
-};
 
 void resume_everywhere(const MeshSize& from, const PlanChoice& choice, const std::vector<MeshSize>& meshes) {
   INFO("saved on " << show(from, choice));
@@ -103,6 +94,82 @@ TEST_CASE("saved on one mesh, resumed on every other") {
   }
   for (const MeshSize& from : meshes_of(world().size()))
     resume_everywhere(from, {PlanKind::Basic, false}, {{world().size(), 1}, {1, world().size()}, {1, 1}});
+}
+
+TEST_CASE("B19: ten steps on tp, then weights, moments and five more steps on every mesh") {
+  constexpr int64_t B = 12, S = 8, saved = 10, all = 15;
+  const LlamaConfig config{64, 32, 64, 2, 4, 4};
+  const int64_t P = world().size();
+  const TokenData data(S, random_ids("stream", 4 * B * S + 1, config.vocab_size));
+  const SharedFolder folder;
+  TrainingOptions save, resume;
+  save.save = resume.resume = folder.path;
+  save.save_every = saved;
+  const auto make = [&](Comm& comm, const MeshSize& size, uint64_t seed) {
+    auto run = std::make_unique<TwoDimensional>(comm, size, config);
+    initialize(run->llama, seed);
+    run->train_on(data, in_order(data.samples(), B), {.schedule = {1e-3, 2, all}});
+    return run;
+  };
+  const auto run = make(world(), {1, P}, 11);
+  TrainingCheckpoints checkpoints(save, *run->optimizer, run->mesh, world());
+  for (int64_t n = 1; n <= saved; ++n) {
+    run->trainer->step();
+    checkpoints.after_step(n);
+  }
+  const auto alone = world().split(world().rank(), 0, "alone");
+  const auto whole = make(*alone, {1, 1}, 12);  // other weights: all of them come from the file
+  TrainingCheckpoints(resume, *whole->optimizer, whole->mesh, *alone).resume();
+  check_parts(*run, *whole, 0);
+  std::vector<double> losses;
+  for (int64_t n = saved + 1; n <= all; ++n) losses.push_back(run->trainer->step().loss);
+
+  for (int64_t ranks = 1; ranks <= P; ++ranks)
+    for (const MeshSize& size : meshes_of(ranks)) {
+      const bool mine = world().rank() < ranks;
+      const auto comm = world().split(mine ? 0 : 1, 0, "group");
+      if (mine) {
+        INFO("resumed on dp " << size.dp << " × tp " << size.tp);
+        const auto resumed = make(*comm, size, 13);
+        TrainingCheckpoints(resume, *resumed->optimizer, resumed->mesh, *comm).resume();
+        CHECK(resumed->trainer->steps() == saved);
+        check_parts(*resumed, *whole, 0);
+        for (const double loss : losses) CHECK(resumed->trainer->step().loss == Approx(loss).epsilon(1e-5));
+      }
+      world().barrier().wait();
+    }
+}
+
+TEST_CASE("B25: a step that is not finite on one rank leaves the last good checkpoint as it was") {
+  const Little little;
+  const SharedFolder folder;
+  TrainingOptions options;
+  options.save = options.resume = folder.path;
+  options.save_every = 1;
+  const MeshSize size = meshes_of(world().size()).front();
+  const auto run = little.run(world(), size);
+  bool spoil = false;
+  const auto finish = run->gradients.finish;
+  run->gradients.finish = [&](const Parameters& parameters) {
+    finish(parameters);
+    Tensor& gradient = parameters.front()->owned_gradient();
+    if (!spoil || world().rank() != world().size() - 1 || gradient.numel() == 0) return;
+    auto values = backend().to_host(gradient);
+    values[0] = std::numeric_limits<float>::infinity();
+    backend().copy_in(gradient, values.data());
+  };
+  little.start(*run);
+  TrainingCheckpoints checkpoints(options, *run->optimizer, run->mesh, world());
+  const auto step = [&] { checkpoints.after_step(run->trainer->step().step); };
+  step();
+  spoil = true;
+  CHECK_THROWS_WITH(step(), Catch::Contains("step 2: the gradient's norm is inf"));
+  CHECK(find_checkpoint(folder.path, world()).ends_with("step-00000001"));
+  const auto resumed = little.run(world(), size);
+  TrainingCheckpoints(options, *resumed->optimizer, resumed->mesh, world()).resume();
+  CHECK(resumed->trainer->steps() == 1);
+  const auto a = tensors_of(*run), b = tensors_of(*resumed);
+  for (size_t i = 0; i < a.size(); ++i) CHECK(differs(*b[i], *a[i]) == "");
 }
 
 TEST_CASE("main.cpp stays short") {

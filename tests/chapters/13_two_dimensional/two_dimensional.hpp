@@ -5,6 +5,7 @@
 #include "chapters/09_llama/trainer.hpp"
 #include "chapters/10_tensor_parallel_training/finish_gradients.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
+#include "chapters/10_tensor_parallel_training/same_tokens.hpp"
 #include "chapters/11_loss_parallel/loss_parallel.hpp"
 #include "chapters/12_fully_sharded/distributed_sampler.hpp"
 #include "chapters/12_fully_sharded/shard_llama.hpp"
@@ -59,6 +60,8 @@ struct TwoDimensional {
     units = fully_shard_llama(llama, mesh["dp"]);
     gradients.finish = [this](const Parameters& p) { finish_gradients(p, mesh["tp"]); };
     gradients.norm = [this](const Parameters& p) { return gradient_norm(p, mesh, *comm_); };
+    share = share_over(mesh["dp"]);
+    share.compare = same_tokens(mesh["tp"]);
     loss_parallel_ = choice.loss_parallel;
   }
 
@@ -70,14 +73,14 @@ struct TwoDimensional {
       loss_ = std::make_unique<LossParallel>(backend(), ignore);
     else
       loss_ = std::make_unique<CrossEntropy>(backend(), ignore);
-    trainer = std::make_unique<Trainer>(llama, *optimizer, *loss_, data, std::move(next), options,
-                                        share_over(mesh["dp"]), gradients);
+    trainer = std::make_unique<Trainer>(llama, *optimizer, *loss_, data, std::move(next), options, share, gradients);
   }
 
   DeviceMesh mesh;
   Llama llama;
   FsdpUnits units;
-  GradientSteps gradients;  // to change before train_on
+  DataShare share;  // these two: to change before train_on
+  GradientSteps gradients;
   std::unique_ptr<AdamW> optimizer;
   std::unique_ptr<Trainer> trainer;
 

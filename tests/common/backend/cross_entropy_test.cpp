@@ -2,6 +2,7 @@
 
 #include "common/backend/cpu/index.hpp"
 #include "tests/common/backend/twin.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace course;
@@ -78,17 +79,17 @@ TEST_CASE("cross entropy: loss and gradient, whole and in shards") {
   }
 }
 
-// Case B05 of tests/cases: shards that differ much, and nothing but equal logits.
-TEST_CASE("cross entropy: huge logits in two shards, a vocabulary of equals") {
+// Shards that differ much, and nothing but equal logits.
+TEST_CASE("B17: huge logits in two shards, a vocabulary of equals") {
   Backend& be = backend();
-  const std::vector<float> row = {1000, 0, 0, 0, -1000, 0, 0, 0};
-  const Values right = {0, 1000, 2000};
-  const Ints labels = {0, 1, 4};
-  for (int i = 0; i < 3; ++i)
-    CHECK(loss_of(combined(be.from_host(row, {1, 8}), ints({labels[i]}, {1}), 2), {labels[i]}, -100) ==
-          Approx(right[i]).margin(1e-6));
+  const auto B17 = the_case("B17");
+  const auto labels = B17["input"]["labels"].get<Ints>();
+  const Tensor row = tensor_of(nlohmann::json::array({B17["input"]["row"]}));
+  for (size_t i = 0; i < labels.size(); ++i)
+    CHECK(loss_of(combined(row, ints({labels[i]}, {1}), B17["input"]["tp"]), {labels[i]}, -100) ==
+          Approx(B17["right"]["loss"][i].get<double>()).margin(1e-6));
   CHECK(loss_of(combined(be.zeros({1, 128256}), ints({128255}, {1}), 3), {128255}, -100) ==
-        Approx(11.7617835).epsilon(1e-6));
+        Approx(B17["right"]["bf16_loss"].get<double>()).epsilon(1e-6));  // of zeros, in f32
 }
 
 TEST_CASE("cross entropy: rows of -inf and shards with no columns") {
@@ -121,8 +122,10 @@ TEST_CASE("cross entropy: an ignored target may be a column") {
   CHECK(values_of(logits)[5 + 2] < -0.5);
 }
 
-// Case B45: more logits than an int counts.
-TEST_CASE("index: 64 bits, whatever the arguments") {
-  CHECK(cpu::at(16743, 128256, 128255) == 2147518463);
+TEST_CASE("B45: an index has 64 bits, whatever the arguments") {
+  const auto B45 = the_case("B45");
+  const int V = B45["input"]["V"], row = B45["input"]["row"], column = B45["input"]["column"];
+  CHECK(cpu::at(row, V, column) == B45["right"]["index"].get<int64_t>());
+  CHECK(numel({B45["input"]["T"].get<int64_t>(), V}) == B45["right"]["elements"].get<int64_t>());
   CHECK(cpu::at(int32_t{16743}, int32_t{128256}) == 2147390208);
 }

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "tests/common/backend/twin.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace course;
@@ -39,14 +40,12 @@ TEST_CASE("rms_norm: a row of zeros gives zeros") {
   for (double v : values_of(dx)) CHECK(std::isfinite(v));
 }
 
-// Case B01 of tests/cases: the weight gradients of both halves of the sequence, and their sum.
-TEST_CASE("rms_norm: the weight gradient of case B01") {
+TEST_CASE("B01: the gradient of RMSNorm's weight") {
   Backend& be = backend();
-  const std::vector<float> x = {1, 2, 3, 4, 2, 0, 0, 2, 0, 1, 0, -1, 4, 3, 2, 1},
-                           dy = {1, 1, 1, 1, 1, 0, 0, 0, 0, 2, 0, 0, 1, -1, 1, -1};
-  const Tensor X = be.from_host(x, {4, 4}), dY = be.from_host(dy, {4, 4}), w = be.full({4}, 1);
+  const auto B01 = the_case("B01");
+  const Tensor X = tensor_of(B01["input"]["X"]), dY = tensor_of(B01["input"]["dY"]), w = be.full({4}, 1);
   Tensor Y = be.empty({4, 4}), rstd = be.empty({4}), dX = be.empty({4, 4}), dW = be.zeros({4});
   be.rms_norm(X, w, 1e-5f, Y, rstd);
   be.rms_norm_backward(dY, X, w, rstd, dX, dW);
-  CHECK(far(dW, {3.239951, 2.463251, 1.825741, 1.095444}, 1e-6) == "");
+  CHECK(far(dW, B01["right"]["dW"].get<Values>(), 1e-6) == "");
 }

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "tests/common/backend/twin.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace course;
@@ -28,14 +29,14 @@ TEST_CASE("rope: forward as its twin, backward turns back") {
   }
 }
 
-// Half-split form: the numbers of the case on importing weights in tests/cases.
-TEST_CASE("rope: one vector by hand") {
+TEST_CASE("B22: one vector by hand, half-split") {
   Backend& be = backend();
-  Tensor x = be.from_host(std::vector<float>{1, 2, 3, 4}, {1, 1, 1, 4});
+  const auto B22 = the_case("B22");
+  Tensor x = be.from_host(floats_of(B22["input"]["x"]), {1, 1, 1, 4});
   const Tensor cos = be.from_host(std::vector<float>{1, 1, std::cos(1.0f), std::cos(0.01f)}, {2, 2});
   const Tensor sin = be.from_host(std::vector<float>{0, 0, std::sin(1.0f), std::sin(0.01f)}, {2, 2});
   be.rope(x, cos, sin, ints({1}, {1}), false);
-  CHECK(far(x, {-1.984111, 1.959901, 2.462378, 4.019800}) == "");
+  CHECK(far(x, B22["right"]["half_split"].get<Values>()) == "");
 }
 
 TEST_CASE("rope: a position past the table is refused with both numbers") {

@@ -50,13 +50,23 @@ TEST_CASE("together: every kind of exception is shared") {
   const int last = world().size() - 1;
   CHECK(outcome([&] {
           if (world().rank() == last) throw std::bad_alloc();
-        }) == from(last, std::bad_alloc().what()));
+        }) == from(last, "out of memory"));
   CHECK(outcome([&] {
           if (world().rank() == last) throw std::runtime_error("");
         }) == from(last, "failed"));
   CHECK(outcome([&] {
           if (world().rank() == last) throw SharedError("seen by one");
         }) == from(last, "seen by one"));
+}
+
+TEST_CASE("together: what all say alike is said without a rank, and a usage error stays one") {
+  CHECK(outcome([] { fail("no such folder"); }) == "no such folder");
+  CHECK_THROWS_AS(together(world(), [] { throw UsageError("--batch 3"); }), UsageError);
+  CHECK_THROWS_AS(together(world(),
+                           [] {
+                             if (world().rank() == 0) throw UsageError("--batch 3");
+                           }),
+                  UsageError);
 }
 
 }  // namespace course::test

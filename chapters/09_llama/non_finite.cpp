@@ -1,0 +1,34 @@
+#include "chapters/09_llama/non_finite.hpp"
+
+#include <cmath>
+
+namespace course {
+
+Shape index_in(const Shape& shape, int64_t place) {
+  Shape index(shape.size());
+  for (int64_t d = static_cast<int64_t>(shape.size()) - 1; d >= 0; --d) {
+    index[d] = place % shape[d];
+    place /= shape[d];
+  }
+  return index;
+}
+
+std::optional<int64_t> first_non_finite(Backend& backend, const Tensor& x) {
+  if (std::isfinite(backend.squared_norm(x))) return {};  // squares of f32 are finite in double
+  const auto values = backend.to_host(x);
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i])) return static_cast<int64_t>(i);
+  return {};
+}
+
+std::string bad_gradient(Parameter& p) {
+  const Tensor& gradient = p.owned_gradient();
+  if (!gradient.defined()) return "";
+  const auto place = first_non_finite(p.backend(), gradient);
+  if (!place) return "";
+  Shape index = index_in(gradient.shape(), *place);
+  for (size_t d = 0; d < index.size(); ++d) index[d] += p.owned_box().offset[d];
+  return cat(show(index), " of the global ", show(p.global()), ": ", p.backend().to_host(gradient)[*place]);
+}
+
+}  // namespace course

@@ -1,0 +1,20 @@
+// Where a value went wrong: the search for the first number that is nan or infinite.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "chapters/04_sharded_linear/parameter.hpp"
+
+namespace course {
+
+// The place, in row-major order, of the first element of x (f32) that is not finite. One pass on the device where all
+// are.
+std::optional<int64_t> first_non_finite(Backend& backend, const Tensor& x);
+
+// "[3,7] of the global [512,64]: nan" for the first such element of p's gradient on this rank, "" where there is none.
+std::string bad_gradient(Parameter& p);
+
+Shape index_in(const Shape& shape, int64_t place);  // [3,7] from a place in row-major order
+
+}  // namespace course

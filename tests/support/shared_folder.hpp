@@ -1,0 +1,25 @@
+// A folder that all ranks of a test write to.
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/support/ranks.hpp"
+
+namespace course::test {
+
+// Named by rank 0, known to all, not made; gone at the end with all that is in it. Collective.
+struct SharedFolder {
+  std::string path =
+      world().broadcast_text((std::filesystem::temp_directory_path() / cat("course_test_", getpid())).string(), 0);
+
+  SharedFolder() = default;
+  SharedFolder(const SharedFolder&) = delete;
+  ~SharedFolder() {
+    if (world().rank() == 0) std::filesystem::remove_all(path);
+  }
+};
+
+}  // namespace course::test
