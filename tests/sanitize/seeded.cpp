@@ -44,16 +44,20 @@ float race() {
   return sum;
 }
 
-// One thread reads what the other wrote before a barrier: no race, and none may be reported.
-float barrier() {
-  std::vector<float> x(100000), y(x.size());
-  const int n = static_cast<int>(x.size());
+// One thread reads what the other wrote. With a barrier between, that is no race, and none may be reported. The loop
+// that reads is one that a compiler makes wide.
+float across(bool barrier) {
+  const int half = 1 << 16;  // whole vectors, no tail
+  std::vector<float> x(2 * half), y(half);
 #pragma omp parallel num_threads(2)
   {
-#pragma omp for
-    for (int i = 0; i < n; ++i) x[i] = static_cast<float>(i);
-#pragma omp for
-    for (int i = 0; i < n; ++i) y[i] = x[n - 1 - i];
+#pragma omp for nowait
+    for (int i = 0; i < 2 * half; ++i) x[i] = static_cast<float>(i);
+    if (barrier) {
+#pragma omp barrier
+    }
+#pragma omp for simd
+    for (int i = 0; i < half; ++i) y[i] = 2 * x[half + i];
   }
   return y[0];
 }
@@ -73,8 +77,8 @@ int main(int argc, char** argv) {
     leak();
   else if (fault == "race")
     std::cout << race() << '\n';
-  else if (fault == "barrier")
-    std::cout << barrier() << '\n';
+  else if (fault == "race_in_a_wide_loop" || fault == "barrier")
+    std::cout << across(fault == "barrier") << '\n';
   else
     return 2;
   std::cout << "nobody saw it\n";
