@@ -44,8 +44,8 @@ std::string show(const Shape& shape) {
 }
 
 Tensor::Tensor(Allocator& from, Shape shape, DType type)
-    : allocator_(&from), numel_(course::numel(shape)), shape_(std::move(shape)), dtype_(type) {
-  if (numel_ > 0) memory_ = allocator_->allocate(bytes());
+    : allocator_(&from), numel_(course::numel(shape)), shape_(std::move(shape)), dtype_(type), class_(MemoryScope::now()) {
+  if (numel_ > 0) memory_ = allocator_->allocate(bytes(), class_);
 }
 
 Tensor::Tensor(Tensor&& other) noexcept { *this = std::move(other); }
@@ -58,13 +58,14 @@ Tensor& Tensor::operator=(Tensor&& other) noexcept {
   numel_ = std::exchange(other.numel_, 0);
   shape_ = std::exchange(other.shape_, {});
   dtype_ = other.dtype_;
+  class_ = other.class_;
   return *this;
 }
 
 Tensor::~Tensor() { free(); }
 
 void Tensor::free() {
-  if (memory_) allocator_->release(memory_, bytes());
+  if (memory_) allocator_->release(memory_, bytes(), class_);
   memory_ = nullptr;
 }
 

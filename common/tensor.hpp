@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/check.hpp"
+#include "common/memory_class.hpp"
 
 namespace course {
 
@@ -43,14 +44,14 @@ class Allocator {
  public:
   virtual ~Allocator() = default;
   virtual Device device() const = 0;
-  virtual void* allocate(int64_t bytes) = 0;             // 64-byte aligned; bytes > 0
-  virtual void release(void* memory, int64_t bytes) = 0;  // bytes as asked for
+  virtual void* allocate(int64_t bytes, MemoryClass what) = 0;              // 64-byte aligned; bytes > 0
+  virtual void release(void* memory, int64_t bytes, MemoryClass what) = 0;  // bytes and class as asked for
 };
 
 class Tensor {
  public:
   Tensor() = default;  // holds nothing: defined() is false
-  Tensor(Allocator& from, Shape shape, DType type);
+  Tensor(Allocator& from, Shape shape, DType type);  // of the class that MemoryScope says
   Tensor(Tensor&& other) noexcept;
   Tensor& operator=(Tensor&& other) noexcept;
   ~Tensor();
@@ -63,6 +64,7 @@ class Tensor {
   DType dtype() const { return dtype_; }
   int64_t bytes() const { return numel_ * size_of(dtype_); }
   Device device() const { return allocator_->device(); }
+  MemoryClass memory_class() const { return class_; }  // what its memory is counted as
 
   // The elements. Throws when T is not the tensor's type.
   template <typename T>
@@ -90,6 +92,7 @@ class Tensor {
   int64_t numel_ = 0;
   Shape shape_;
   DType dtype_ = DType::F32;
+  MemoryClass class_ = MemoryClass::Activations;
 };
 
 }  // namespace course

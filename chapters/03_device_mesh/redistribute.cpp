@@ -5,6 +5,12 @@
 namespace course {
 namespace {
 
+// Pieces as they travel: a message's room, not a result.
+Tensor message(Backend& backend, const Shape& shape, DType type) {
+  const MemoryScope scope(MemoryClass::Buffers);
+  return backend.empty(shape, type);
+}
+
 // The whole as `outer` runs of n·inner elements, where n is the dim that is cut.
 struct Cut {
   int64_t outer, n, inner, block;
@@ -49,7 +55,7 @@ Tensor shard_to_replicate(Backend& backend, Comm& comm, const Tensor& local, con
     comm.all_gather(local, gathered, cut.counts(comm)).wait();
     return gathered;
   }
-  Tensor pieces = backend.empty(whole, local.dtype());
+  Tensor pieces = message(backend, whole, local.dtype());
   comm.all_gather(local, pieces, cut.counts(comm)).wait();
   unpack(backend, comm, cut, pieces, gathered);
   return gathered;
@@ -67,7 +73,7 @@ Tensor partial_to_shard(Backend& backend, Comm& comm, const Tensor& local, const
     comm.reduce_scatter(local, shard, cut.counts(comm)).wait();
     return shard;
   }
-  Tensor pieces = backend.empty(whole, local.dtype());
+  Tensor pieces = message(backend, whole, local.dtype());
   pack(backend, comm, cut, local, pieces);
   comm.reduce_scatter(pieces, shard, cut.counts(comm)).wait();
   return shard;
@@ -84,12 +90,12 @@ Tensor partial_to_replicate(Backend& backend, Comm& comm, const Tensor& local) {
 Tensor shard_to_shard(Backend& backend, Comm& comm, const Tensor& local, const Shape& whole, const Shard& from,
                       const Shard& to) {
   const Cut out(local.shape(), to);
-  Tensor send = backend.empty(local.shape(), local.dtype());
+  Tensor send = message(backend, local.shape(), local.dtype());
   pack(backend, comm, out, local, send);
 
   const Shape mine = part_of(whole, to, comm);
   const Cut in(mine, from);
-  Tensor pieces = backend.empty(mine, local.dtype()), result = backend.empty(mine, local.dtype());
+  Tensor pieces = message(backend, mine, local.dtype()), result = backend.empty(mine, local.dtype());
   comm.all_to_all(send, out.counts(comm), pieces, in.counts(comm)).wait();
   unpack(backend, comm, in, pieces, result);
   return result;

@@ -35,6 +35,9 @@ class Module {
   // The gradient of the last forward's output in, that of its input out. Once a forward.
   DTensor backward(DTensor dy);
 
+  // The forward between the hooks of this module (its children's run as always): for a hook that runs it once more.
+  DTensor body(DTensor x) { return run_forward(std::move(x)); }
+
   virtual std::string kind() const = 0;  // "Linear"
   void wrap(Hooks hooks) { hooks_.push_back(std::move(hooks)); }
   bool styled() const { return !style_.empty(); }

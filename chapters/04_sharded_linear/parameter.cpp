@@ -72,6 +72,7 @@ void Parameter::fill(const std::function<float(int64_t)>& at_global_index) {
     }
     values[i] = at_global_index(index);
   }
+  const MemoryScope scope(MemoryClass::Parameters);
   (owns_part_ ? owned_ : value_) = backend_->from_host(values, box.size);
   if (owns_part_) value_ = {};  // what was gathered before is out of date
 }
@@ -104,6 +105,7 @@ const Tensor& Parameter::value() const {
 }
 
 Tensor& Parameter::gradient() {
+  const MemoryScope scope(MemoryClass::Gradients);
   if (!grad_.defined()) grad_ = backend_->zeros(box_.size);
   return grad_;
 }

@@ -14,6 +14,7 @@ RopeTable::RopeTable(Backend& backend, int64_t count, int64_t head_dim, double t
       cosines[p * half + i] = static_cast<float>(std::cos(angle));
       sines[p * half + i] = static_cast<float>(std::sin(angle));
     }
+  const MemoryScope scope(MemoryClass::Buffers);
   cos = backend.from_host(cosines, {count, half});
   sin = backend.from_host(sines, {count, half});
 }

@@ -3,6 +3,7 @@
 namespace course {
 
 AdamW::AdamW(Parameters parameters, AdamWOptions options) : parameters_(std::move(parameters)), options_(options) {
+  const MemoryScope scope(MemoryClass::Optimizer);
   for (Parameter* p : parameters_) {
     const Shape& part = p->owned_box().size;
     moments_.push_back({p->backend().zeros(part), p->backend().zeros(part)});

@@ -30,6 +30,11 @@ double Loss::add_up(const Tensor& max, const Tensor& sum, const Tensor& picked, 
   return total;
 }
 
+void Loss::forget() {
+  logits_ = {};
+  max_ = {}, sum_ = {}, targets_ = {};
+}
+
 double CrossEntropy::forward(DTensor logits, const Tensor& targets) {
   if (logits.has_layout())
     for (const Placement& p : logits.layout().placements)
@@ -54,7 +59,8 @@ DTensor CrossEntropy::backward(double divisor) {
   std::optional<Layout> layout;
   if (laid_out) layout = logits_.layout();
   Tensor gradient = std::move(logits_).take(*backend_);
-  backend_->cross_entropy_backward(gradient, max_, sum_, targets_, 0, ignore_, factor(divisor));
+  const Tensor max = std::move(max_), sum = std::move(sum_), targets = std::move(targets_);
+  backend_->cross_entropy_backward(gradient, max, sum, targets, 0, ignore_, factor(divisor));
   return layout ? DTensor(std::move(gradient), *layout) : DTensor(std::move(gradient));
 }
 

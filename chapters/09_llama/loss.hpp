@@ -20,6 +20,9 @@ class Loss {
   // The gradient of the last forward's sum / divisor, laid out as the logits were. A divisor of 0 gives zeros.
   virtual DTensor backward(double divisor) = 0;
 
+  // Lets go of what forward kept for a backward that will not come: after validation.
+  void forget();
+
   int64_t valid(const Tensor& targets) const;  // how many are not `ignore`
   int32_t ignore() const { return ignore_; }
   const std::vector<double>& token_losses() const { return token_losses_; }  // of the last forward, 0 where ignored
@@ -32,6 +35,8 @@ class Loss {
 
   Backend* backend_;
   int32_t ignore_;
+  DTensor logits_;              // kept by forward, moved out by backward
+  Tensor max_, sum_, targets_;  // [N] each
 
  private:
   std::vector<double> token_losses_;
@@ -43,10 +48,6 @@ class CrossEntropy : public Loss {
   using Loss::Loss;
   double forward(DTensor logits, const Tensor& targets) override;
   DTensor backward(double divisor) override;
-
- private:
-  DTensor logits_;
-  Tensor max_, sum_, targets_;
 };
 
 }  // namespace course

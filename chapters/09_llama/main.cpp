@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "chapters/09_llama/recompute.hpp"
 #include "chapters/09_llama/training_loop.hpp"
 #include "common/support/folder.hpp"
 
@@ -56,6 +57,7 @@ int main(int argc, char** argv) {
     if (!options.save.empty()) together(session.world(), [&] { make_writable_folder("--save", options.save); });
     const TrainingData data = load_data(options, session);
     Llama llama(session.backend(), options.config());
+    recompute(llama, options.recompute);
     start_weights(llama, options, session.world());
 
     AdamW optimizer(parameters_of(llama));

@@ -76,6 +76,7 @@ Batch make_batch(Backend& backend, const TokenData& data, const std::vector<int6
       padded |= !attend.back();
     }
   }
+  const MemoryScope scope(MemoryClass::Buffers);
   Batch batch{backend.from_host(ids, {B, S}), backend.from_host(targets, {B, S}), {}};
   if (padded) batch.attend = backend.from_host(attend, {B, S});
   batch.hash = XXH3_64bits_withSeed(targets.data(), targets.size() * sizeof(int32_t),

@@ -83,6 +83,7 @@ double Trainer::validate(const TokenData& held, int64_t batch, int64_t most) {
     tokens += static_cast<double>(loss_->valid(mine.targets));
   }
   llama_->context().attend = nullptr;
+  loss_->forget();
   llama_->set_training(true);
   total = share_.sum(total);
   tokens = share_.sum(tokens);

@@ -18,6 +18,12 @@ namespace {
 
 using nlohmann::json;
 
+json by_class(const BytesByClass& bytes) {
+  json all;
+  for (const MemoryClass c : all_memory_classes) all[name_of(c)] = bytes[c];
+  return all;
+}
+
 // The held-out loss looks at so many batches at the most: enough to compare, short beside the training.
 constexpr int64_t validation_batches = 16;
 
@@ -59,6 +65,7 @@ json describe(const TrainingOptions& o, int64_t ranks) {
           {"lr", o.lr},
           {"seed", o.seed},
           {"accumulate", o.accumulate},
+          {"recompute", o.recompute},
           {"samples", o.samples},
           {"dtype", o.dtype}};
 }
@@ -104,9 +111,11 @@ void TrainingLoop::run(Metrics& metrics) {
     ++spent.steps;
     const double took = seconds_now() - begin;
     const Traffic sent = traffic.since(before);
+    const MemoryUse memory = session.backend().memory_use();
     if (!first) {
       first = r;
       first_traffic = sent;
+      first_memory = memory;
     }
     seconds += took;
     tokens += r.tokens;
@@ -119,7 +128,8 @@ void TrainingLoop::run(Metrics& metrics) {
                            {"step_ms", took * 1e3},
                            {"tokens_per_s", rate},
                            {"sent_bytes", sent.total().bytes},
-                           {"peak_bytes", session.backend().memory_use().peak}});
+                           {"peak_bytes", memory.peak},
+                           {"peak_by_class", by_class(memory.at_peak)}});
     progress.step(r.step, r.loss, rate);
     if (dump) dump->write(r.step, r.loss);
     const Phase phase(activity, "save");

@@ -21,6 +21,7 @@ struct TrainingLoop {
 
   // What the first step of this run sent and gave, for those who compare it with a formula and with a serial step.
   Traffic first_traffic;
+  MemoryUse first_memory;
   std::optional<StepResult> first;
 
   // Runs from the trainer's step to options.last_step(). Collective over the mesh.

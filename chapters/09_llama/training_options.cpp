@@ -47,6 +47,7 @@ void TrainingOptions::add_to(Cli& cli, const Takes& takes) {
       .not_empty();
   cli.add("--samples", samples, "stream, or document: one a sample, padded").one_of({"stream", "document"});
   cli.add("--dtype", dtype, "f32, or mixed (not built yet)").one_of({"f32", "mixed"});
+  cli.add("--recompute", recompute, "layer: each layer keeps its input alone and runs again in backward").one_of({"none", "layer"});
   if (takes.checkpoints) {
     cli.add("--save", save, "folder for checkpoints; without --save-every one at the end").not_empty();
     cli.add("--save-every", save_every, "steps between checkpoints").not_negative();

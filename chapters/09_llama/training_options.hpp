@@ -21,7 +21,7 @@ struct TrainingOptions {
   int64_t steps = 100, warmup = -1, stop_after = 0, accumulate = 1, seed = 1;
   double lr = 1e-3;
   std::vector<std::string> text;
-  std::string tokenizer, samples = "stream", dtype = "f32";
+  std::string tokenizer, samples = "stream", dtype = "f32", recompute = "none";
   std::string save, resume, metrics, generate, dump_tensors;
   int64_t save_every = 0, bucket_mb = 25;
   GenerateOptions sampling;

@@ -151,6 +151,7 @@ json load_checkpoint(const std::string& folder, const std::vector<CheckpointTens
       }
       require(covered == static_cast<int64_t>(part.size()), folder, ": holds ", covered, " of the ", part.size(),
               " elements ", show(tensor.box), " of ", tensor.name);
+      const MemoryScope scope(tensor.part->memory_class());
       *tensor.part = backend.from_host(part, tensor.box.size);
     }
   });

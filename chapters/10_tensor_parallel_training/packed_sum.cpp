@@ -7,6 +7,7 @@ void PackedSum::start(InFlight& in_flight) {
   Backend& backend = axis_.backend();
   int64_t total = 0;
   for (Parameter* p : parameters_) total += p->owned_gradient().numel();
+  const MemoryScope scope(MemoryClass::Buffers);
   packed_ = backend.empty({total});
   int64_t at = 0;
   for (Parameter* p : parameters_) {

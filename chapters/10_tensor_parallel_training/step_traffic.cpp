@@ -9,22 +9,22 @@
 namespace course {
 
 std::vector<ExpectedSent> tensor_parallel_traffic(const LlamaConfig& c, PlanKind plan, bool loss_parallel, int64_t B, int64_t S,
-                                                  int64_t p, int64_t micro_batches, int64_t norm_size) {
+                                                  int64_t p, int64_t micro_batches, int64_t norm_size, bool recompute) {
   if (p == 1) return {};
   const auto [E, H, K, D] = c.attention();
-  const int64_t L = c.num_hidden_layers, V = c.vocab_size, m = micro_batches;
+  const int64_t L = c.num_hidden_layers, V = c.vocab_size, m = micro_batches, again = recompute ? 1 : 0;
   const double token = 4.0 * static_cast<double>(B * S), hidden = token * E, query = token * H * D, key = token * K * D;
   std::vector<ExpectedSent> all;
   const auto add = [&](Op op, int64_t calls, double bytes) { all.push_back({"tp", op, calls, ring_bytes(op, bytes, p) * calls}); };
 
   if (plan == PlanKind::Basic) {
-    add(Op::AllReduce, m * (4 * L + 2), hidden);  // 2 + 2 a layer; embedding forward, head backward
+    add(Op::AllReduce, m * ((4 + 2 * again) * L + 2), hidden);  // 2 + 2 a layer; embedding forward, head backward
   } else {
     const bool article = plan == PlanKind::Article;
-    add(Op::ReduceScatter, m * (4 * L + 2), hidden);
-    add(Op::AllGather, m * (4 * L + 2), hidden);
-    if (article) add(Op::AllGather, m * 2 * L, query);  // q forward; the gradient of attention's output backward
-    if (article) add(Op::AllGather, m * 2 * L, key);    // k, v forward
+    add(Op::ReduceScatter, m * ((4 + 2 * again) * L + 2), hidden);
+    add(Op::AllGather, m * ((4 + 2 * again) * L + 2), hidden);
+    if (article) add(Op::AllGather, m * (2 + again) * L, query);  // q forward; the gradient of attention's output backward
+    if (article) add(Op::AllGather, m * (2 + 2 * again) * L, key);    // k, v forward
     add(Op::AllReduce, 1, 4.0 * static_cast<double>((2 * L + 1) * norm_size));  // the norms' gradients
   }
   if (loss_parallel)

@@ -3,10 +3,12 @@
 #include <nlohmann/json.hpp>
 
 #include "chapters/08_parallel_plan/layer_plan.hpp"
+#include "chapters/09_llama/recompute.hpp"
 #include "chapters/10_tensor_parallel_training/finish_gradients.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
 #include "chapters/10_tensor_parallel_training/same_tokens.hpp"
 #include "chapters/10_tensor_parallel_training/serial_twin.hpp"
+#include "chapters/10_tensor_parallel_training/step_memory.hpp"
 #include "chapters/10_tensor_parallel_training/step_traffic.hpp"
 #include "chapters/10_tensor_parallel_training/training_checkpoint.hpp"
 
@@ -19,6 +21,7 @@ void train_tensor_parallel(const std::string& program, Session& session, const T
 
   Llama llama(session.backend(), options.config());
   parallelize_module(llama, tp, llama_plan(plan, options.config().attention(), options.loss_parallel));
+  recompute(llama, options.recompute);
   start_weights(llama, options, session.world());
 
   AdamW optimizer(parameters_of(llama));
@@ -39,11 +42,15 @@ void train_tensor_parallel(const std::string& program, Session& session, const T
   Metrics metrics = open_metrics(options, session, trainer.steps() > 0);
   loop.run(metrics);
 
-  if (loop.first)
+  if (loop.first) {
     show_traffic(
         session.out(), loop.first_traffic,
         tensor_parallel_traffic(options.config(), plan, options.loss_parallel, options.batch / options.accumulate,
-                                options.seq, options.tp, options.accumulate, options.config().hidden_size));
+                                options.seq, options.tp, options.accumulate, options.config().hidden_size,
+                                options.recompute == "layer"));
+    show_memory(session.out(), loop.first_memory,
+                tensor_parallel_memory(step_sizes(options, tp.coordinate(), options.config().hidden_size, session.threads())));
+  }
   if (loop.first && loop.first->step == 1) compare_with_serial(*loop.first, options, data, session);
   if (!options.generate.empty()) show_generated(llama, options, data, session);
   session.out() << "OK" << std::endl;

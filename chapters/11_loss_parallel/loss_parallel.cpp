@@ -37,7 +37,8 @@ double LossParallel::forward(DTensor logits, const Tensor& targets) {
 DTensor LossParallel::backward(double divisor) {
   const Layout layout = logits_.layout();
   Tensor gradient = std::move(logits_).take(*backend_);
-  backend_->cross_entropy_backward(gradient, max_, sum_, targets_, begin_, ignore_, factor(divisor));
+  const Tensor max = std::move(max_), sum = std::move(sum_), targets = std::move(targets_);
+  backend_->cross_entropy_backward(gradient, max, sum, targets, begin_, ignore_, factor(divisor));
   return DTensor(std::move(gradient), layout);
 }
 

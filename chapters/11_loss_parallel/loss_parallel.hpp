@@ -23,8 +23,6 @@ class LossParallel : public Loss {
   DTensor backward(double divisor) override;
 
  private:
-  DTensor logits_;
-  Tensor max_, sum_, targets_;
   int64_t begin_ = 0;  // this rank's first column
 };
 

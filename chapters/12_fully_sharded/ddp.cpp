@@ -19,6 +19,15 @@ Ddp::Ddp(const Parameters& parameters, DeviceMesh dp, int64_t bucket_bytes) {
   for (Parameters& part : parts) buckets_.push_back({part, PackedSum(part, dp)});
 }
 
+std::vector<int64_t> Ddp::bucket_bytes() const {
+  std::vector<int64_t> all;
+  for (const Bucket& bucket : buckets_) {
+    all.push_back(0);
+    for (Parameter* p : bucket.parameters) all.back() += numel(p->owned_box().size) * size_of(DType::F32);
+  }
+  return all;
+}
+
 void Ddp::reduce_during_backward(Module& model, int64_t micro_batches, InFlight& in_flight) {
   micro_batches_ = micro_batches;
   in_flight_ = &in_flight;

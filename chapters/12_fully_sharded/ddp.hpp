@@ -25,6 +25,7 @@ class Ddp {
   // Once a step, after backward: starts what has not started, then waits for all. Collective over dp.
   void reduce_gradients();
   int64_t buckets() const { return static_cast<int64_t>(buckets_.size()); }
+  std::vector<int64_t> bucket_bytes() const;  // in the order in which backward fills them
 
  private:
   struct Bucket {

@@ -23,6 +23,7 @@ FsdpUnit::FsdpUnit(const Parameters& parameters, DeviceMesh dp) : dp_(std::move(
 
 void FsdpUnit::start_unshard() {
   if (pieces_.front().parameter->gathered() || gather_.work) return;
+  const MemoryScope scope(MemoryClass::Buffers);  // what is gathered is borrowed; owned are the parts
   Backend& backend = dp_.backend();
   gather_.own = backend.empty({counts_[dp_.coordinate()]});
   gather_.all = backend.empty({total_});
@@ -40,6 +41,7 @@ void FsdpUnit::unshard() {
   start_unshard();
   gather_.work->wait();
   const Tensor all = std::exchange(gather_, {}).all;
+  const MemoryScope scope(MemoryClass::Buffers);
   Backend& backend = dp_.backend();
   for (const auto& piece : pieces_) {
     Tensor whole = backend.empty(piece.parameter->box().size);
@@ -57,6 +59,7 @@ void FsdpUnit::reshard() {
 }
 
 void FsdpUnit::start_reduce() {
+  const MemoryScope scope(MemoryClass::Buffers);
   Backend& backend = dp_.backend();
   reduce_.all = backend.empty({total_});
   reduce_.own = backend.empty({counts_[dp_.coordinate()]});
@@ -75,6 +78,7 @@ void FsdpUnit::finish_reduce() {
   reduce_.work->wait();
   const Tensor own = std::exchange(reduce_, {}).own;
   int64_t at = 0;
+  const MemoryScope reduced(MemoryClass::Gradients);
   for (const auto& piece : pieces_) {
     Tensor part = dp_.backend().empty(piece.parameter->owned_box().size);
     dp_.backend().copy_blocks(own, at, 0, part, 0, 0, 1, part.numel());

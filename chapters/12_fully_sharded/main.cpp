@@ -1,6 +1,7 @@
 // 12: data parallelism. --ddp keeps the whole model on every rank and sums gradients; without it FSDP keeps a part of it.
 #include <nlohmann/json.hpp>
 
+#include "chapters/09_llama/recompute.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
 #include "chapters/10_tensor_parallel_training/read_options.hpp"
 #include "chapters/10_tensor_parallel_training/serial_twin.hpp"
@@ -8,6 +9,7 @@
 #include "chapters/12_fully_sharded/ddp.hpp"
 #include "chapters/12_fully_sharded/distributed_sampler.hpp"
 #include "chapters/12_fully_sharded/shard_llama.hpp"
+#include "chapters/12_fully_sharded/sharded_memory.hpp"
 #include "common/support/table.hpp"
 
 using namespace course;
@@ -34,6 +36,7 @@ int main(int argc, char** argv) {
     const TrainingData data = load_data(options, session);
 
     Llama llama(session.backend(), options.config());
+    recompute(llama, options.recompute);
     const FsdpUnits units = options.ddp ? FsdpUnits() : fully_shard_llama(llama, mesh, &in_flight);
     start_weights(llama, options, session.world());
 
@@ -59,10 +62,17 @@ int main(int argc, char** argv) {
     Metrics metrics = open_metrics(options, session, trainer.steps() > 0);
     loop.run(metrics);
 
-    if (loop.first)
+    if (loop.first) {
       show_traffic(session.out(), loop.first_traffic,
                    options.ddp ? ddp_traffic(options.config(), options.dp, ddp.buckets())
                                : fsdp_traffic(options.config(), PlanKind::Basic, 1, 0, options.dp, options.accumulate));
+      StepSizes sizes = step_sizes(options, 0, options.config().hidden_size, session.threads());
+      sizes.plan = PlanKind::Basic;
+      const auto moments = tensor_parallel_memory(sizes);
+      show_memory(session.out(), loop.first_memory,
+                  options.ddp ? data_parallel_memory(moments, sizes, options.dp, ddp.bucket_bytes())
+                              : fully_sharded_memory(moments, sizes, options.dp, mesh.coordinate()));
+    }
     if (loop.first && loop.first->step == 1) compare_with_serial(*loop.first, options, data, session);
     if (!options.generate.empty()) {
       const Unsharded whole(units);

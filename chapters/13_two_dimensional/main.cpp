@@ -1,6 +1,7 @@
 // 13: two axes, tensor parallelism inside a layer and FSDP across. The parts of chapters 08 to 12, put together.
 #include <nlohmann/json.hpp>
 
+#include "chapters/09_llama/recompute.hpp"
 #include "chapters/10_tensor_parallel_training/finish_gradients.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
 #include "chapters/10_tensor_parallel_training/read_options.hpp"
@@ -10,6 +11,7 @@
 #include "chapters/11_loss_parallel/loss_parallel.hpp"
 #include "chapters/12_fully_sharded/distributed_sampler.hpp"
 #include "chapters/12_fully_sharded/shard_llama.hpp"
+#include "chapters/12_fully_sharded/sharded_memory.hpp"
 #include "common/chunk.hpp"
 
 using namespace course;
@@ -25,7 +27,7 @@ std::vector<ExpectedSent> expected_traffic(const TrainingOptions& o, const Devic
   const PlanKind plan = plan_kind(o.plan);
   const int64_t norm_size = chunk(o.config().hidden_size, o.dp, mesh["dp"].coordinate()).size;
   auto all = tensor_parallel_traffic(o.config(), plan, o.loss_parallel, o.batch / o.dp / o.accumulate, o.seq, o.tp, o.accumulate,
-                                     norm_size);
+                                     norm_size, o.recompute == "layer");
   for (const auto& sent : fsdp_traffic(o.config(), plan, o.tp, mesh["tp"].coordinate(), o.dp, o.accumulate)) all.push_back(sent);
   return all;
 }
@@ -47,6 +49,7 @@ int main(int argc, char** argv) {
     Llama llama(session.backend(), options.config());
     parallelize_module(llama, mesh["tp"],
                        llama_plan(plan_kind(options.plan), options.config().attention(), options.loss_parallel));
+    recompute(llama, options.recompute);
     const FsdpUnits units = fully_shard_llama(llama, mesh["dp"], &in_flight);
     start_weights(llama, options, session.world());
 
@@ -71,7 +74,14 @@ int main(int argc, char** argv) {
     Metrics metrics = open_metrics(options, session, trainer.steps() > 0);
     loop.run(metrics);
 
-    if (loop.first) show_traffic(session.out(), loop.first_traffic, expected_traffic(options, mesh));
+    if (loop.first) {
+      show_traffic(session.out(), loop.first_traffic, expected_traffic(options, mesh));
+      const int64_t dp_rank = mesh["dp"].coordinate();
+      const StepSizes sizes = step_sizes(options, mesh["tp"].coordinate(),
+                                         chunk(options.config().hidden_size, options.dp, dp_rank).size, session.threads());
+      show_memory(session.out(), loop.first_memory,
+                  fully_sharded_memory(tensor_parallel_memory(sizes), sizes, options.dp, dp_rank));
+    }
     if (loop.first && loop.first->step == 1) compare_with_serial(*loop.first, options, data, session);
     if (!options.generate.empty()) {
       const Unsharded whole(units);

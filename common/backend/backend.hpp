@@ -15,9 +15,12 @@
 
 namespace course {
 
+// Bytes in live tensors, counted as they are made and freed. What a matrix-product library or MPI takes for itself is not in it.
 struct MemoryUse {
-  int64_t now = 0, peak = 0;  // bytes in live tensors
-  int64_t from_system = 0;    // bytes the pool took from the system so far; a steady step adds none
+  int64_t now = 0, peak = 0;     // of all; the peak since reset_peak()
+  BytesByClass now_of, peak_of;  // of each class; the classes may peak at different moments
+  BytesByClass at_peak;          // what each held when all together were at their peak: adds up to `peak`
+  int64_t from_system = 0;       // bytes the pool took from the system so far; a steady step adds none
 };
 
 enum class Gelu { Exact, Tanh };  // x·Φ(x), and its tanh approximation. Hendrycks and Gimpel, arXiv:1606.08415

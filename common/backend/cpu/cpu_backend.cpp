@@ -156,6 +156,7 @@ void CpuBackend::rms_norm_backward(const Tensor& dy, const Tensor& x, const Tens
   holds("rms_norm_backward: weight", weight, x.dim(-1));
   holds("rms_norm_backward: dweight", dweight, x.dim(-1));
   holds("rms_norm_backward: rstd", rstd, rows_of(x));
+  const MemoryScope scope(MemoryClass::Buffers);
   Tensor partial = empty({cpu::norm_blocks(rows_of(x)), x.dim(-1)});
   cpu::rms_norm_backward(dy.data<float>(), x.data<float>(), weight.data<float>(), rstd.data<float>(), dx.data<float>(),
                          dweight.data<float>(), partial.data<float>(), rows_of(x), x.dim(-1));
@@ -205,6 +206,7 @@ void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, co
   const cpu::AttentionSizes z = sizes(q, k, v, attend);
   same("attention: q and y", q, y);
   is("attention: lse", lse, {z.B, z.H, z.S});
+  const MemoryScope scope(MemoryClass::Buffers);
   Tensor scratch = empty({omp_get_max_threads(), cpu::attention_scratch(z)});
   cpu::attention(q.data<float>(), k.data<float>(), v.data<float>(), mask_of(attend), y.data<float>(), lse.data<float>(),
                  scratch.data<float>(), z);
@@ -220,6 +222,7 @@ void CpuBackend::attention_backward(const Tensor& dy, const Tensor& q, const Ten
   same("attention_backward: k and dk", k, dk);
   same("attention_backward: v and dv", v, dv);
   is("attention_backward: lse", lse, {z.B, z.H, z.S});
+  const MemoryScope scope(MemoryClass::Buffers);
   Tensor scratch = empty({omp_get_max_threads(), cpu::attention_backward_scratch(z)});
   cpu::attention_backward(dy.data<float>(), q.data<float>(), k.data<float>(), v.data<float>(), mask_of(attend),
                           y.data<float>(), lse.data<float>(), dq.data<float>(), dk.data<float>(), dv.data<float>(),

@@ -30,7 +30,7 @@ int64_t Pool::rounded(int64_t bytes) {
   return round_up(bytes, std::max(kAlign, power / 8));
 }
 
-void* Pool::allocate(int64_t bytes) {
+void* Pool::allocate(int64_t bytes, MemoryClass what) {
   const std::lock_guard lock(mutex_);
   const int64_t size = rounded(bytes);
   std::vector<void*>& ready = free_[size];
@@ -50,15 +50,21 @@ void* Pool::allocate(int64_t bytes) {
   ASAN_POISON_MEMORY_REGION(memory, size);  // nothing, but under AddressSanitizer: see tests/sanitize/README.md
   ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
   use_.now += bytes;
-  use_.peak = std::max(use_.peak, use_.now);
+  use_.now_of[what] += bytes;
+  use_.peak_of[what] = std::max(use_.peak_of[what], use_.now_of[what]);
+  if (use_.now > use_.peak) {
+    use_.peak = use_.now;
+    use_.at_peak = use_.now_of;
+  }
   return memory;
 }
 
-void Pool::release(void* memory, int64_t bytes) {
+void Pool::release(void* memory, int64_t bytes, MemoryClass what) {
   const std::lock_guard lock(mutex_);
   ASAN_POISON_MEMORY_REGION(memory, rounded(bytes));
   free_[rounded(bytes)].push_back(memory);
   use_.now -= bytes;
+  use_.now_of[what] -= bytes;
 }
 
 MemoryUse Pool::use() const {
@@ -69,6 +75,7 @@ MemoryUse Pool::use() const {
 void Pool::reset_peak() {
   const std::lock_guard lock(mutex_);
   use_.peak = use_.now;
+  use_.peak_of = use_.at_peak = use_.now_of;
 }
 
 void Pool::give_back() {

@@ -20,8 +20,8 @@ class Pool : public Allocator {
   ~Pool() override;  // gives the free blocks back; all tensors must be gone
 
   Device device() const override { return Device::Cpu; }
-  void* allocate(int64_t bytes) override;  // 64-byte aligned. Throws Error, with the sizes, when the system has no more
-  void release(void* memory, int64_t bytes) override;
+  void* allocate(int64_t bytes, MemoryClass what) override;  // 64-byte aligned. Throws Error, with the sizes, when the system has no more
+  void release(void* memory, int64_t bytes, MemoryClass what) override;
 
   MemoryUse use() const;
   void reset_peak();

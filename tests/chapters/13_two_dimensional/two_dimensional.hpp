@@ -2,6 +2,7 @@
 #pragma once
 
 #include "chapters/08_parallel_plan/parallel_plan.hpp"
+#include "chapters/09_llama/recompute.hpp"
 #include "chapters/09_llama/trainer.hpp"
 #include "chapters/10_tensor_parallel_training/finish_gradients.hpp"
 #include "chapters/10_tensor_parallel_training/gradient_norm.hpp"
@@ -29,7 +30,8 @@ inline std::vector<MeshSize> meshes_of(int64_t ranks) {
 
 struct PlanChoice {
   PlanKind plan = PlanKind::Sequence;
-  bool loss_parallel = false;
+  bool loss_parallel = false, recompute = false;
+  InFlight* in_flight = nullptr;  // with it FSDP communicates while layers compute, as the program does
 };
 
 inline std::vector<PlanChoice> all_plans() {
@@ -57,7 +59,8 @@ struct TwoDimensional {
   TwoDimensional(Comm& comm, const MeshSize& size, const LlamaConfig& config, const PlanChoice& choice = {})
       : mesh(comm, backend(), {{"dp", size.dp}, {"tp", size.tp}}), llama(backend(), config), comm_(&comm) {
     parallelize_module(llama, mesh["tp"], llama_plan(choice.plan, config.attention(), choice.loss_parallel));
-    units = fully_shard_llama(llama, mesh["dp"]);
+    if (choice.recompute) recompute(llama, "layer");
+    units = fully_shard_llama(llama, mesh["dp"], choice.in_flight);
     gradients.finish = [this](const Parameters& p) { finish_gradients(p, mesh["tp"]); };
     gradients.norm = [this](const Parameters& p) { return gradient_norm(p, mesh, *comm_); };
     share = share_over(mesh["dp"]);

@@ -1,6 +1,7 @@
 #include "common/backend/cpu/pool.hpp"
 
 #include <cstdint>
+#include <thread>
 
 #include "tests/support/catch.hpp"
 
@@ -67,6 +68,41 @@ TEST_CASE("pool: rounding up wastes at most an eighth, beyond the first 64 bytes
 
 TEST_CASE("pool: more than the system has is an error that says how much") {
   Pool pool;
-  CHECK_THROWS_WITH(pool.allocate(int64_t{1} << 60), Catch::Contains("1152921504606846976 bytes"));
+  CHECK_THROWS_WITH(pool.allocate(int64_t{1} << 60, MemoryClass::Buffers), Catch::Contains("1152921504606846976 bytes"));
   CHECK(pool.use().now == 0);
+}
+
+TEST_CASE("pool: each class is counted by itself, whatever is moved, reshaped or freed elsewhere") {
+  using enum MemoryClass;
+  Pool pool;
+  const auto of = [&](MemoryClass c) { return pool.use().now_of[c]; };
+  Tensor kept;
+  {
+    const MemoryScope outer(Parameters);
+    Tensor a(pool, {100}, DType::F32);
+    {
+      const MemoryScope inner(Gradients);
+      Tensor b(pool, {10}, DType::F32);
+      kept = std::move(b).reshape({2, 5});
+      std::thread([&] { Tensor c(pool, {1000}, DType::F32); }).join();  // another thread: no scope there
+    }
+    Tensor d(pool, {7}, DType::F32);
+    CHECK(of(Parameters) == 428);
+    CHECK(of(Gradients) == 40);
+    CHECK(pool.use().peak == 4440);
+    CHECK(pool.use().peak_of[Activations] == 4000);
+    CHECK(pool.use().at_peak[Parameters] == 400);
+    CHECK(pool.use().at_peak[Gradients] == 40);
+    CHECK(pool.use().at_peak.total() == pool.use().peak);
+  }
+  const MemoryScope elsewhere(Optimizer);
+  CHECK(of(Parameters) == 0);
+  CHECK(of(Gradients) == 40);
+  pool.reset_peak();
+  CHECK(pool.use().peak_of[Activations] == 0);
+  CHECK(pool.use().at_peak[Gradients] == 40);
+  kept = Tensor(pool, {3}, DType::F32);
+  CHECK(of(Gradients) == 0);
+  CHECK(of(Optimizer) == 12);
+  CHECK(pool.use().now_of.total() == pool.use().now);
 }
