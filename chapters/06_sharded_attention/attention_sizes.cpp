@@ -1,3 +1,4 @@
+// What sizes an attention needs: apart from the layer, so that what reads a config.json links without it.
 #include "chapters/06_sharded_attention/attention.hpp"
 
 namespace course {
