@@ -2,15 +2,16 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "chapters/10_tensor_parallel_training/checkpoint_index.hpp"
 #include "common/support/safetensors.hpp"
 #include "common/support/session.hpp"
 
@@ -20,8 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int format_version = 2;  // 1 had no hash of the index itself
-
 std::string zero_padded(int64_t n, size_t digits) {
   const std::string text = std::to_string(n);
   return std::string(digits > text.size() ? digits - text.size() : 0, '0') + text;
@@ -30,18 +29,6 @@ std::string zero_padded(int64_t n, size_t digits) {
 // "step-00000008", and nothing that only begins so.
 bool is_step_name(const std::string& name) {
   return name.size() == 13 && name.starts_with("step-") && name.find_first_not_of("0123456789", 5) == std::string::npos;
-}
-
-std::string hash_of(std::span<const std::byte> bytes) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(XXH3_64bits(bytes.data(), bytes.size())));
-  return text;
-}
-
-// Of the index without its own "hash".
-std::string hash_of_index(const json& index) {
-  const std::string text = index.dump();
-  return hash_of(std::as_bytes(std::span(text)));
 }
 
 void sync_path(const fs::path& path) {
@@ -85,59 +72,19 @@ json write_pieces(const fs::path& folder, int rank, const std::vector<Checkpoint
   return pieces;
 }
 
-json parse_index(const fs::path& path) {
+std::string read_text(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   require(in, path.string(), ": cannot be read: ", std::strerror(errno));
-  try {
-    json index = json::parse(in);
-    require(index.at("version") == format_version, path.string(), ": version ", index.at("version").dump(),
-            ", this program reads ", format_version);
-    const std::string hash = index.at("hash");
-    index.erase("hash");
-    require(hash_of_index(index) == hash, path.string(), " is damaged: its hash is ", hash_of_index(index),
-            ", it says ", hash);
-    require(index.at("pieces").is_array() && index.at("state").is_object(), path.string(),
-            ": is no checkpoint's index");
-    return index;
-  } catch (const json::exception& error) {
-    fail(cat(path.string(), ": is no checkpoint's index: ", error.what()));
-  }
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 json read_index(const std::string& folder, Comm& world) {
+  const fs::path path = fs::path(folder) / "index.json";
   std::string text;
   together(world, [&] {
-    if (world.rank() == 0) text = parse_index(fs::path(folder) / "index.json").dump();
+    if (world.rank() == 0) text = parse_checkpoint_index(read_text(path), path.string()).dump();
   });
   return json::parse(world.broadcast_text(std::move(text), 0));
-}
-
-struct PieceRef {
-  Box box;
-  Shape global;
-  std::string file, key, hash;
-};
-
-std::map<std::string, std::vector<PieceRef>> pieces_by_tensor(const json& index, const std::string& folder) {
-  std::map<std::string, std::vector<PieceRef>> pieces;
-  try {
-    for (const auto& piece : index.at("pieces")) {
-      PieceRef ref{{piece.at("offset"), piece.at("size")},
-                   piece.at("global"),
-                   piece.at("file"),
-                   piece.at("key"),
-                   piece.at("hash")};
-      const size_t dims = ref.global.size();
-      require(ref.box.offset.size() == dims && ref.box.size.size() == dims, folder, "/index.json: a piece of ",
-              piece.at("tensor").dump(), " has offset, size and global shape of different lengths");
-      require(ref.file.find('/') == std::string::npos, folder,
-              "/index.json: names a file outside its folder: ", ref.file);
-      pieces[piece.at("tensor")].push_back(std::move(ref));
-    }
-  } catch (const json::exception& error) {
-    fail(cat(folder, "/index.json: is no checkpoint's index: ", error.what()));
-  }
-  return pieces;
 }
 
 // `written` gets the name `complete`. A folder that has it already trades places with it where the file system can do
@@ -194,7 +141,7 @@ std::string save_checkpoint(const std::string& dir, int64_t step, const std::vec
     const auto all = world.all_gather_text(pieces.dump());
     together(world, [&] {
       if (world.rank() != 0) return;
-      json index = {{"version", format_version},
+      json index = {{"version", kCheckpointVersion},
                     {"step", step},
                     {"ranks", world.size()},
                     {"state", state},
@@ -235,7 +182,7 @@ json load_checkpoint(const std::string& folder, const std::vector<CheckpointTens
                      Backend& backend) {
   const json index = read_index(folder, world);
   together(world, [&] {
-    const auto pieces = pieces_by_tensor(index, folder);
+    const auto pieces = pieces_by_tensor(index, folder + "/index.json");
     std::map<std::string, SafetensorsFile> files;
     for (const auto& tensor : tensors) {
       const auto found = pieces.find(tensor.name);

@@ -351,6 +351,12 @@ class Tests(InAFolder):
             self.assertEqual(self.main("test", *arguments)[0], 8)
         return [str(word) for word in call.call_args.args[0]], set_up.call_args.kwargs["targets"]
 
+    def test_slow_tests_alone_ask_for_what_they_need(self):
+        for arguments, slow in ([], False), (["--slow"], True):
+            with unittest.mock.patch.multiple(course, set_up=unittest.mock.DEFAULT, call=unittest.mock.DEFAULT) as mocks:
+                self.main("test", *arguments)
+            self.assertEqual(mocks["set_up"].call_args.kwargs["slow"], slow)
+
     def test_all(self):
         command, targets = self.ctest()
         self.assertEqual(targets, [])
@@ -365,12 +371,15 @@ class Tests(InAFolder):
 
 
 class SetUp(InAFolder):
-    def installed(self, *missing, root=True, apt=True, refuses=()):
+    def installed(self, *missing, root=True, apt=True, refuses=(), slow=False):
         """(what install_missing returns or raises, the packages it asked apt for, what it said)"""
         done, asked, err = set(), [], io.StringIO()
 
         def needs():
             return [course.Need([p], p.upper(), p not in missing or p in done, "slower" if p == "nice" else "") for p in ("need", "must", "nice")]
+
+        def slow_needs():
+            return [course.Need(["clang"], "CLANG", "clang" not in missing or "clang" in done, "no fuzzing")]
 
         def capture(command, timeout=None):
             if command[:2] == ["sudo", "-n"] and "env" not in command:
@@ -383,11 +392,11 @@ class SetUp(InAFolder):
                 done.update(packages)
             return 0, ""
 
-        with unittest.mock.patch.multiple(course, needs=needs, capture=capture), contextlib.redirect_stderr(err), \
+        with unittest.mock.patch.multiple(course, needs=needs, slow_needs=slow_needs, capture=capture), contextlib.redirect_stderr(err), \
                 unittest.mock.patch.object(course.shutil, "which", lambda name: name if apt else None), \
                 unittest.mock.patch.object(course.os, "geteuid", lambda: 0 if root else 1000):
             try:
-                result = course.install_missing()
+                result = course.install_missing(slow=slow)
             except course.Stop as stop:
                 result = str(stop)
         return result, asked, err.getvalue()
@@ -415,6 +424,14 @@ class SetUp(InAFolder):
         self.assertEqual((result, asked), (True, [["nice"]]))
         self.assertIn("nice cannot be installed here: slower", said)
         self.assertEqual(self.installed("nice", refuses=["nice"]), (False, [], ""))
+
+    def test_clang_is_for_the_slow_tests_alone(self):
+        self.assertEqual(self.installed("clang"), (False, [], ""))
+        self.assertEqual(self.installed("clang", slow=True)[:2], (True, [["clang"]]))
+        result, asked, said = self.installed("clang", slow=True, refuses=["clang"])
+        self.assertEqual((result, asked), (True, [["clang"]]))
+        self.assertIn("clang cannot be installed here: no fuzzing", said)
+        self.assertIn("clang", self.installed("clang", slow=True, root=False)[2])
 
     def test_what_is_needed_and_cannot_be_had_ends_it(self):
         self.assertIn("Unable to locate", self.installed("must", refuses=["must"])[0])

@@ -1,5 +1,7 @@
 #include "common/backend/cpu/pool.hpp"
 
+#include <sanitizer/asan_interface.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -45,6 +47,8 @@ void* Pool::allocate(int64_t bytes, MemoryClass what) {
     require(memory, "out of memory: ", bytes, " bytes asked for, ", use_.now, " in use");
     use_.from_system += size;
   }
+  ASAN_POISON_MEMORY_REGION(memory, size);  // nothing, but under AddressSanitizer: see tests/sanitize/README.md
+  ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
   use_.now += bytes;
   use_.now_of[what] += bytes;
   use_.peak_of[what] = std::max(use_.peak_of[what], use_.now_of[what]);
@@ -57,6 +61,7 @@ void* Pool::allocate(int64_t bytes, MemoryClass what) {
 
 void Pool::release(void* memory, int64_t bytes, MemoryClass what) {
   const std::lock_guard lock(mutex_);
+  ASAN_POISON_MEMORY_REGION(memory, rounded(bytes));
   free_[rounded(bytes)].push_back(memory);
   use_.now -= bytes;
   use_.now_of[what] -= bytes;
