@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
                     {.schedule = options.schedule(), .accumulate = options.accumulate});
     const Traffic nothing_sent;
     TrainingLoop loop{trainer, options, data, session, nothing_sent, [&](int64_t, bool stopping) {
-                        if (stopping && !options.save.empty()) save_model(llama, options, data, session.out());
+                        if (stopping && folder) folder->save(llama, data, session.out());
                       }};
     if (options.bench) return loop.bench("09_llama");
 
