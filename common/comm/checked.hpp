@@ -25,6 +25,9 @@
 // within the limit is waited for.
 //
 // split() is checked like a call.
+//
+// Cost: a step of chapter 13, preset tiny, 2×2 ranks on 2 cores that others used too, took 1.45 times as long (1.40 to
+// 1.54 in three pairs of runs).
 #pragma once
 
 #include <mpi.h>
