@@ -30,8 +30,9 @@ namespace {
 
 // A signal handler has no argument for these.
 std::atomic<int> this_rank = -1;
-std::atomic<int> witness = -1;  // where this rank signs in and tells of its end
-std::atomic<bool> ending = false;
+std::atomic<int> witness = -1;      // where this rank signs in and tells of its end
+std::atomic<bool> running = false;  // from signing in to an end in order
+std::atomic<bool> ending = false;   // a fault ends it
 std::atomic<bool (*)(const char*)> speaker = nullptr;
 std::atomic<int64_t> step = 0;
 std::atomic<const char*> collective = nullptr, file = "";
@@ -88,6 +89,15 @@ const char* file_name(const char* path) {
   for (; *path; ++path)
     if (*path == '/') name = path + 1;
   return name;
+}
+
+void tell_witness(const char* words) {
+  if (witness < 0) return;
+  Line line;
+  line.add(static_cast<int64_t>(this_rank));
+  line.add(" ");
+  line.add(words);
+  line.write(witness);
 }
 
 // `rank R: cause`, and the last collective.
@@ -168,19 +178,19 @@ void sign_in(int rank) {
 
 void speak_at_the_end(int rank) {
   this_rank = rank;
+  if (rank >= 0 && !running.exchange(true))
+    std::atexit([] {
+      if (running && !ending) end_all_ranks("exit() was called in the middle of the run");
+    });
   std::set_terminate(on_terminate);
   catch_fatal_signals();
   keep_stacks_of_ucx_away();
   sign_in(rank);
 }
 
-void tell_witness(const char* words) {
-  if (witness < 0) return;
-  Line line;
-  line.add(static_cast<int64_t>(this_rank));
-  line.add(" ");
-  line.add(words);
-  line.write(witness);
+void ends_in_order() {
+  tell_witness("ended");
+  running = false;
 }
 
 void speak_through(bool (*say)(const char* cause)) { speaker = say; }

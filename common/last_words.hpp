@@ -10,6 +10,7 @@ namespace course {
 
 // From now on, until the process ends:
 //   std::terminate (an exception that left a thread, or a destructor) says `rank R: what` and ends every rank.
+//   exit() before ends_in_order() does the same.
 //   SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT say `rank R: signal, where` and end this process by that signal; the
 //   launcher ends the others. MPI_Abort is no function for a signal handler: the fault may lie inside MPI or malloc.
 // A sanitizer keeps its own handlers. `rank` -1: not known yet. Called again once MPI has said it.
@@ -18,7 +19,7 @@ namespace course {
 // lines to the file `said`: `rank process host` at the start; `rank ended` before an end in order, or by a signal;
 // `rank ends all`. A FIFO that is closed without a word is that of a rank that was killed (tools/course_ranks.py).
 void speak_at_the_end(int rank);
-void tell_witness(const char* words);
+void ends_in_order();
 
 // Who has more to say than a line, or nobody (null): given the cause, it says it and what every rank does, and gives true;
 // false leaves it to the line. Called in signal handlers too.

@@ -7,11 +7,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <iostream>
 
 #include "common/clock.hpp"
 #include "common/comm/card.hpp"
@@ -102,14 +99,6 @@ bool say_of_all_ranks(const char* cause) {
   return true;
 }
 
-void on_exit() {
-  if (!of_this_process || its_process != getpid()) return;
-  std::cout.flush();
-  std::fflush(nullptr);
-  say_of_all_ranks("exit() before the end of the program");
-  _exit(1);
-}
-
 }  // namespace
 
 struct Board::Row {
@@ -171,8 +160,6 @@ Board::Board(MPI_Comm world) {
   text_.resize(kHeading + kRow * (node_size_ + 1));
   its_process = getpid();
   of_this_process = this;
-  static const bool once = std::atexit(on_exit) == 0 && std::at_quick_exit(on_exit) == 0;
-  (void)once;
   speak_through(say_of_all_ranks);
 }
 

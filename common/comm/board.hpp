@@ -9,9 +9,8 @@
 // A call's number counts the calls on its group. The memory is POSIX shared memory whose name is gone once all ranks
 // have it open, so nothing is left behind however the ranks end. Ranks of other nodes are not seen.
 //
-// While a Board lives, exit() says the lines and becomes _exit(1): a launcher takes a rank that leaves with 0 for the
-// end of a good run. Whatever else ends the process is said through it (last_words.hpp); SIGKILL and _exit() leave no
-// time for words.
+// Whatever else ends the process, an exit() too, is said through it (last_words.hpp); SIGKILL and _exit() leave no time for
+// words.
 #pragma once
 
 #include <mpi.h>

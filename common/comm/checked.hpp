@@ -50,7 +50,7 @@ class Checked : public CommDecorator {
   struct Together;  // what the groups of one world share
 
   ~Checked() override;
-  std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at) override;
+  std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at = Site::current()) override;
   Work start(const Call& call) override;
 
   // The program is through on this rank: waits until it is on every rank of the group, as if for a call.

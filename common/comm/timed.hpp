@@ -13,7 +13,7 @@ class Timed : public CommDecorator {
  public:
   Timed(std::unique_ptr<Comm> inner, Activity& activity) : CommDecorator(std::move(inner)), activity_(&activity) {}
 
-  std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at) override {
+  std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at = Site::current()) override {
     return std::make_unique<Timed>(inner().split(color, key, name, at), *activity_);
   }
 

@@ -6,7 +6,7 @@ namespace course {
 namespace {
 
 volatile std::sig_atomic_t received = 0;
-bool asked = false;
+bool answered = false;  // a stop was agreed on
 struct sigaction before[2];
 constexpr int signals[] = {SIGINT, SIGTERM};
 
@@ -21,7 +21,7 @@ void note(int signal) {
 }  // namespace
 
 StopSignal::StopSignal() {
-  received = 0, asked = false;
+  received = 0, answered = false;
   struct sigaction action {};
   action.sa_handler = note;
   action.sa_flags = SA_RESTART;  // what is being written goes on
@@ -29,14 +29,14 @@ StopSignal::StopSignal() {
 }
 
 StopSignal::~StopSignal() {
+  if (answered) return;  // the program is ending: the same signal may still be on its way to this rank
   for (int i = 0; i < 2; ++i) sigaction(signals[i], &before[i], nullptr);
-  if (received && !asked) raise(received);
+  if (received) raise(received);
 }
 
 int StopSignal::agreed(Comm& world, Site at) {
-  const int own = received;
-  const int signal = static_cast<int>(world.max(own, at));
-  asked = asked || own != 0;
+  const int signal = static_cast<int>(world.max(received, at));
+  answered = answered || signal != 0;
   return signal;
 }
 

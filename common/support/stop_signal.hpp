@@ -15,7 +15,8 @@ namespace course {
 class StopSignal {
  public:
   StopSignal();
-  ~StopSignal();  // as it was before; a signal that nobody has asked about is given again
+  // As it was before; a signal that came too late to be agreed on is given again. After an agreed stop nothing changes.
+  ~StopSignal();
   StopSignal(const StopSignal&) = delete;
 
   // The signal that some rank has had, 0 if none has: the same answer on every rank, so that all stop at one place.

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <iostream>
 #include <map>
 #include <thread>
 
@@ -121,7 +122,7 @@ const std::map<std::string, Way> ways = {
        StopSignal stop;
        raise(SIGINT);
        raise(SIGINT);
-       throw std::runtime_error("it went on after the second");
+       std::cerr << "it went on after the second" << std::endl;
      }},
     // Ends that leave the others alone.
     {"exit", [](Session&) { std::exit(0); }},

@@ -81,12 +81,12 @@ class Run:
                 raise AssertionError(f"never came: {what}; it said:\n{self.stdout()}\n{self.stderr()}")
             time.sleep(0.05)
 
-    def end(self, limit=LIMIT):
+    def end(self):
         """The exit code, after the run and all that it started have ended. Raises AssertionError if they do not."""
         try:
-            code = self.process.wait(timeout=limit)
+            code = self.process.wait(timeout=LIMIT)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"still running after {limit} s; it said:\n{self.stdout()}\n{self.stderr()}") from None
+            raise AssertionError(f"still running after {LIMIT} s; it said:\n{self.stdout()}\n{self.stderr()}") from None
         end = time.monotonic() + 10                   # the launcher may be a moment ahead of its ranks
         while left := self.processes():
             if time.monotonic() > end:

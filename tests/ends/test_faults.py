@@ -88,7 +88,7 @@ class OneRankThrows(unittest.TestCase):
         self.check("throw-while-unwinding", "a destructor gave up")
 
     def test_beside_a_destructor_that_meets_the_others(self):
-        self.check("meet-while-unwinding", "thrown beside one who meets at its end")
+        self.check("meet-while-unwinding", "thrown beside one who meets at its end", where="end")
 
     def test_out_of_noexcept(self):
         self.check("throw-in-noexcept", "nothing may leave here")
@@ -136,8 +136,9 @@ class StaysAway(unittest.TestCase):
         self.check("return", "0123", "(all-reduce on world|barrier on the end of the run)")
 
     def test_one_rank_exits(self):
-        with goes_wrong("exit", timeout="2") as run:
+        with goes_wrong("exit", timeout="0") as run:
             self.assertNotEqual(run.end(), 0)
+            self.assertEqual(run.lines(), ["rank 2: exit() was called in the middle of the run"])
 
 
 if __name__ == "__main__":

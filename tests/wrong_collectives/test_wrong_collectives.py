@@ -61,7 +61,7 @@ ROWS = [
     Row("save-on-rank-0", rf"call 2 on world, all-reduce: {COME}the type \(f64 on rank 0; f32 on .*the size \(1 on rank 0; 12 on", rank=0,
         pending="call 2 all-reduce of 8 bytes on world"),
     Row("return", rf"call 2 on world: {COME}the operation \(split on .*; the end of the program on rank 1\)", state="at the end"),
-    Row("exit", why=r"exit\(\) before the end of the program", last="call 1", pending="none"),
+    Row("exit", why=r"exit\(\) was called in the middle of the run", last="call 1", pending="none"),
     Row("exception", why="data/1.bin is missing", last="call 1", pending="none"),
     Row("signal", why="ended by SIGSEGV, it touched memory that it does not own", last="call 1", pending="none"),
     Row("loop", r"call 2 on world, all-reduce: waited 3 s, rank 1 did not come; --timeout sets the limit", last="call 1", pending="none",
