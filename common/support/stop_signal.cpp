@@ -24,7 +24,9 @@ StopSignal::StopSignal() {
   received = 0, answered = false;
   struct sigaction action {};
   action.sa_handler = note;
-  action.sa_flags = SA_RESTART;  // what is being written goes on
+  // What is being written goes on. And a stack of its own (last_words.hpp): oneDNN's matrix product uses the stack pointer for
+  // something else while it computes, so a handler on the stack that is there writes over other memory.
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   for (int i = 0; i < 2; ++i) sigaction(signals[i], &action, &before[i]);
 }
 
