@@ -43,7 +43,7 @@ ROWS = [
         pending="call 2 all-gather of"),
     Row("size", rf"call 2 on world, all-reduce: {COME}the size \(12 on rank 0; 1 on rank", last="call 1 all-reduce of 48 bytes",
         pending="call 2 all-reduce of 4 bytes on world"),
-    Row("type", rf"call 2 on world, all-reduce: {COME}the type \(f32 on .*; i32 on rank 1\)",
+    Row("type", rf"call 2 on world, all-reduce: {COME}the type \(f32 on .*; f64 on rank 1\) and the size \(12 on .*; 6 on rank 1\)",
         pending="call 2 all-reduce of 48 bytes"),
     Row("reduction", rf"call 2 on world, all-reduce: {COME}the reduction \(sum on .*; maximum on rank 1\)"),
     Row("root", rf"call 2 on world, broadcast: {COME}the root \(rank 0 on .*; rank 1 on rank 1\)",
