@@ -47,7 +47,7 @@ class OneRankThrows(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.folder, self.text = Path(folder), Path(folder) / "text.txt"
             shutil.copy(ROOT / "chapters/03_device_mesh/README.md", self.text)
-            for name in ("whole", "without_config", "without_weights"):
+            for name in ("without_config", "without_weights"):
                 (self.folder / name).mkdir()
                 shutil.copy(BUILD / "tests/uneven_model/config.json", self.folder / name)
             made = Run([BUILD / "bin" / "09_llama", "--model", self.folder / "without_weights", "--text", self.text, "--seq", "15", "--batch", "2",

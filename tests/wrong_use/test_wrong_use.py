@@ -380,7 +380,8 @@ def outputs():
         one("--dump-tensors /proc", ("--dump-tensors /proc", "cannot be written"))
         one("--bench --dump-tensors {d}/new", ("--bench",), code=2)
         one("--bench --save {d}/new", ("--bench",), code=2)
-    rows += training("--save {f}/saved " + NEVER_ENDS, ("--save {f}/saved", "another run's"), CHECKPOINTS, code=1)
+    rows += training("--save {d}/saved " + NEVER_ENDS, ("--save {d}/saved", "another run's"), CHECKPOINTS, code=1,
+                     prepare=checkpoint(lambda folder: None))   # a copy: the folder is one run's at a time
     rows += training("--save {f}/trained " + NEVER_ENDS, ("--save {f}/trained", "holds a model already"), TRAINING[:1], code=1)
     rows += training("--save {f}/model " + NEVER_ENDS, ("--save {f}/model", "config.json"), TRAINING[:1], code=1)
     rows += training("--metrics {d}/one " + NEVER_ENDS, ("--metrics {d}/one", "no metrics"), code=1, prepare=file("one", "x"))
