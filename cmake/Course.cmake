@@ -5,6 +5,7 @@ include_guard()
 find_program(COURSE_MPIRUN NAMES mpirun.mpich mpirun mpiexec REQUIRED)
 
 set_property(GLOBAL PROPERTY course_chapters "")
+add_custom_target(unit_tests)  # all of course_test's programs
 
 function(course_chapter name)
   get_property(before GLOBAL PROPERTY course_chapters)
@@ -38,7 +39,7 @@ function(course_test dir)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  set(labels ${ARG_LABELS})
+  set(labels ${ARG_LABELS} unit)
   if(dir MATCHES "^common")
     list(APPEND labels common)
   elseif(leaf MATCHES "^([0-9][0-9])_")
@@ -50,6 +51,7 @@ function(course_test dir)
   target_link_libraries(test_${name} PRIVATE course_test_main ${ARG_LIBRARIES})
   target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # they compile faster than they would run
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(unit_tests test_${name})
   # Cases with Catch2's tag [golden] are a ctest of their own: `ctest -L golden` runs just these.
   set(golden FALSE)
   foreach(source ${sources})
@@ -73,4 +75,10 @@ function(course_add_ranks test ranks)
   add_test(NAME ${test} COMMAND ${COURSE_MPIRUN} -n ${ranks} ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${test} PROPERTIES PROCESSORS ${ranks}
     ENVIRONMENT "NO_COLOR=1;COURSE_BUILD=${CMAKE_BINARY_DIR};GOMP_SPINCOUNT=1000")  # idle threads give their core back
+endfunction()
+
+# A slow test that cannot run on this machine: it says why and counts as skipped, or fails where CI sets COURSE_NEEDS_CLANG.
+function(course_skip test why)
+  add_test(NAME ${test}.skipped COMMAND sh -c "echo '${why}'; test -z \"$COURSE_NEEDS_CLANG\" && exit 77")
+  set_tests_properties(${test}.skipped PROPERTIES LABELS slow SKIP_RETURN_CODE 77)
 endfunction()

@@ -3,6 +3,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "common/support/shallow_json.hpp"
+
 namespace course {
 namespace {
 
@@ -93,7 +95,7 @@ void check(const LlamaConfig& c) {
 
 LlamaConfig config_from_json(const std::string& text, const std::string& name) {
   try {
-    const json from = json::parse(text);
+    const json from = parse_shallow_json(text);
     require(from.is_object(), "is not a JSON object");
     for (const auto& [key, value] : fixed)
       require(!from.contains(key) || from[key].is_null() || from[key] == value, key, " is ",

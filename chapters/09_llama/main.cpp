@@ -1,31 +1,13 @@
 // 09: the whole Llama on one rank: tokenizer, data, AdamW, schedule, training, generation.
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <optional>
 
+#include "chapters/09_llama/model_folder.hpp"
 #include "chapters/09_llama/recompute.hpp"
 #include "chapters/09_llama/training_loop.hpp"
-#include "common/support/folder.hpp"
 
 using namespace course;
 
 namespace {
-
-// What Hugging Face's LlamaForCausalLM.from_pretrained and AutoTokenizer read.
-void save_model(Llama& llama, const TrainingOptions& options, const TrainingData& data, std::ostream& out) {
-  const std::filesystem::path dir = options.save;
-  save_weights(llama, (dir / "model.safetensors").string());
-  std::ofstream config(dir / "config.json");
-  auto fields = nlohmann::ordered_json::parse(to_json(llama.config()));
-  const Tokenizer& tokenizer = *data.tokenizer;
-  if (const auto id = tokenizer.bos()) fields["bos_token_id"] = *id;  // unsaid, Hugging Face takes 1 and 2
-  if (const auto id = tokenizer.eos()) fields["eos_token_id"] = *id;
-  if (const auto id = tokenizer.pad()) fields["pad_token_id"] = *id;
-  config << fields.dump(2) << "\n";
-  require(config.flush(), (dir / "config.json").string(), ": cannot be written");
-  tokenizer.save(dir / "tokenizer.json");
-  out << "saved: " << dir.string() << " (config.json, model.safetensors, tokenizer.json)\n";
-}
 
 void print_sizes(const Llama& llama, const TrainingOptions& options, std::ostream& out) {
   const LlamaConfig& c = llama.config();
@@ -53,8 +35,8 @@ int main(int argc, char** argv) {
     if (options.time_table()) session.watch();
 
     if (!tokens_file.empty()) return write_tokens(options, tokens_file, session);
-    // After the training it would be late to hear that there is no room for the result.
-    if (!options.save.empty()) together(session.world(), [&] { make_writable_folder("--save", options.save); });
+    std::optional<ModelFolder> folder;
+    if (!options.save.empty()) together(session.world(), [&] { folder.emplace(options); });
     const TrainingData data = load_data(options, session);
     Llama llama(session.backend(), options.config());
     recompute(llama, options.recompute);
@@ -65,13 +47,15 @@ int main(int argc, char** argv) {
     Trainer trainer(llama, optimizer, loss, data.train, in_order(data.train.samples(), options.batch),
                     {.schedule = options.schedule(), .accumulate = options.accumulate});
     const Traffic nothing_sent;
-    TrainingLoop loop{trainer, options, data, session, nothing_sent};
+    TrainingLoop loop{trainer, options, data, session, nothing_sent, [&](int64_t, bool stopping) {
+                        if (stopping && folder) folder->save(llama, data, session.out());
+                      }};
     if (options.bench) return loop.bench("09_llama");
 
     print_sizes(llama, options, session.out());
     Metrics metrics = open_metrics(options, session);
     loop.run(metrics);
-    if (!options.save.empty()) save_model(llama, options, data, session.out());
+    if (folder) folder->save(llama, data, session.out());
     if (!options.generate.empty()) show_generated(llama, options, data, session);
     session.out() << "OK" << std::endl;
   });

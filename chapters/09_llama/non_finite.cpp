@@ -21,14 +21,17 @@ std::optional<int64_t> first_non_finite(Backend& backend, const Tensor& x) {
   return {};
 }
 
+std::string bad_value(Backend& backend, const Tensor& part, const Box& box, const Shape& global) {
+  const auto place = first_non_finite(backend, part);
+  if (!place) return "";
+  Shape index = index_in(part.shape(), *place);
+  for (size_t d = 0; d < index.size(); ++d) index[d] += box.offset[d];
+  return cat(show(index), " of the global ", show(global), ": ", backend.to_host(part)[*place]);
+}
+
 std::string bad_gradient(Parameter& p) {
   const Tensor& gradient = p.owned_gradient();
-  if (!gradient.defined()) return "";
-  const auto place = first_non_finite(p.backend(), gradient);
-  if (!place) return "";
-  Shape index = index_in(gradient.shape(), *place);
-  for (size_t d = 0; d < index.size(); ++d) index[d] += p.owned_box().offset[d];
-  return cat(show(index), " of the global ", show(p.global()), ": ", p.backend().to_host(gradient)[*place]);
+  return gradient.defined() ? bad_value(p.backend(), gradient, p.owned_box(), p.global()) : "";
 }
 
 }  // namespace course

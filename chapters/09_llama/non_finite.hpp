@@ -12,7 +12,10 @@ namespace course {
 // are.
 std::optional<int64_t> first_non_finite(Backend& backend, const Tensor& x);
 
-// "[3,7] of the global [512,64]: nan" for the first such element of p's gradient on this rank, "" where there is none.
+// "[3,7] of the global [512,64]: nan" for the first such element of `part`, which is `box` of a tensor of that shape; ""
+// where there is none.
+std::string bad_value(Backend& backend, const Tensor& part, const Box& box, const Shape& global);
+// The same of p's gradient on this rank.
 std::string bad_gradient(Parameter& p);
 
 Shape index_in(const Shape& shape, int64_t place);  // [3,7] from a place in row-major order

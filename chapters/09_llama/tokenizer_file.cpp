@@ -7,6 +7,7 @@
 
 #include "chapters/09_llama/tokenizer_bytes.hpp"
 #include "common/check.hpp"
+#include "common/support/shallow_json.hpp"
 
 namespace course {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t longest_reason = 240;  // bytes: the JSON library quotes the whole value it stumbles on
-constexpr int deepest = 64;                  // nlohmann writes nested values by recursion
 
 // An object of the file and its name in messages.
 struct Section {
@@ -114,7 +114,8 @@ std::vector<Merge> read_merges(const json& list, const TokenizerData& data) {
     if (data.in_vocab[i]) ids.emplace(data.tokens[i], static_cast<std::int32_t>(i));
   std::vector<Merge> merges;
   for (const auto& item : list) {
-    const auto [left, right] = halves(item);
+    const auto pair = halves(item);
+    const std::string &left = pair.first, &right = pair.second;
     auto id = [&](const std::string& token) {
       const auto found = ids.find(token);
       require(found != ids.end(), "merge ", merges.size(), " of ", in_quotes(left), " and ", in_quotes(right),
@@ -218,12 +219,8 @@ std::string pre_tokenizer(const std::optional<std::string>& split) {
 }  // namespace
 
 TokenizerData parse_tokenizer_json(std::string_view text) {
-  auto shallow = [](int depth, json::parse_event_t, json&) {
-    require(depth <= deepest, "nested deeper than ", deepest);
-    return true;
-  };
   try {
-    return read(json::parse(text.begin(), text.end(), shallow));
+    return read(parse_shallow_json(text));
   } catch (const json::exception& e) {
     fail(cat("not the JSON of a tokenizer: ", mend_utf8(std::string_view(e.what()).substr(0, longest_reason))));
   }

@@ -58,8 +58,9 @@ StepResult Trainer::step() {
   gradients_.finish(parameters);
   if (look_) look_(n);
   const double norm = gradients_.norm(parameters), lr = options_.schedule.at(n - 1);
-  require_shared(std::isfinite(norm), "step ", n, ": the gradient's norm is ", norm, ", the loss ", total / tokens,
-                 "; the weights stay as they were after step ", n - 1);
+  if (!std::isfinite(norm) || !std::isfinite(total))
+    throw NonFiniteStep(cat("step ", n, ": the gradient's norm is ", norm, ", the loss ", total / tokens,
+                            "; the weights stay as they were after step ", n - 1));
   clip_gradients(parameters, norm, options_.max_norm);
   if (tokens > 0)
     optimizer_->step(lr);

@@ -43,6 +43,12 @@ struct StepResult {
   int64_t tokens;  // valid ones of the global batch
 };
 
+// A step whose loss or gradient is not finite. Every rank sees it; the weights are still those before the step.
+class NonFiniteStep : public SharedError {
+ public:
+  using SharedError::SharedError;
+};
+
 class Trainer {
  public:
   // Everything given outlives the trainer. `next` gives the samples of a global batch.
@@ -50,8 +56,8 @@ class Trainer {
           DataShare share = {}, GradientSteps gradients = {});
 
   // Step n (from 1) uses batch n-1 and rate n-1. A batch without a valid token is counted and changes nothing: no
-  // decay, no moments. Collective over the mesh. Throws SharedError, with the step's number and before the weights
-  // change, when the gradient's norm is not finite.
+  // decay, no moments. Collective over the mesh. Throws NonFiniteStep, with the step's number and before the weights
+  // change, when the gradient's norm or the loss is not finite; the same step may be tried again then.
   StepResult step();
   int64_t steps() const { return optimizer_->steps(); }
 

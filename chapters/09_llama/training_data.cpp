@@ -15,16 +15,36 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string hash_of(const std::vector<std::string>& documents) {
-  XXH64_hash_t hash = 0;
-  for (const auto& document : documents) hash = XXH3_64bits_withSeed(document.data(), document.size(), hash);
+std::string in_digits(XXH64_hash_t hash) {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
   return text;
 }
 
+std::string hash_of(const std::vector<std::string>& documents) {
+  XXH64_hash_t hash = 0;
+  for (const auto& document : documents) hash = XXH3_64bits_withSeed(document.data(), document.size(), hash);
+  return in_digits(hash);
+}
+
+// "a.txt, b.txt", or the first two and how many more.
+std::string names_of(const std::vector<std::string>& paths) {
+  std::string all;
+  for (size_t i = 0; i < paths.size() && (i < 2 || paths.size() == 3); ++i)
+    all += cat(i > 0 ? ", " : "", fs::proximate(paths[i]).string());
+  return paths.size() > 3 ? cat(all, " and ", paths.size() - 2, " more") : all;
+}
+
+DataSource source_of(const TrainingData& data, const std::vector<std::string>& texts, const std::string& tokenizer) {
+  const auto& ids = data.train.ids();
+  const std::string json = write_tokenizer_json(data.tokenizer->data());
+  return {names_of(texts), in_digits(XXH3_64bits(ids.data(), ids.size() * sizeof(int32_t))), tokenizer,
+          in_digits(XXH3_64bits(json.data(), json.size()))};
+}
+
+// `file`: where it is kept, or would be.
 Tokenizer trained_tokenizer(const std::vector<std::string>& documents, int64_t size, const std::string& near,
-                            SignOfLife& life, std::ostream& out) {
+                            SignOfLife& life, std::ostream& out, std::string& file) {
   fs::path data = "data";
   for (fs::path at = fs::absolute(near).parent_path(); at != at.root_path(); at = at.parent_path())
     if (fs::is_directory(at / "chapters")) {
@@ -32,8 +52,9 @@ Tokenizer trained_tokenizer(const std::vector<std::string>& documents, int64_t s
       break;
     }
   const fs::path kept = data / "tokenizers" / cat(hash_of(documents), "-", size, ".json");
+  file = fs::proximate(kept).string();
   if (fs::exists(kept)) {
-    out << "tokenizer: " << fs::proximate(kept).string() << "\n";
+    out << "tokenizer: " << file << "\n";
     return Tokenizer::load(kept);
   }
   out << "tokenizer: training " << size << " tokens on this text ..." << std::endl;
@@ -43,7 +64,7 @@ Tokenizer trained_tokenizer(const std::vector<std::string>& documents, int64_t s
   fs::create_directories(kept.parent_path(), ignored);
   try {
     tokenizer.save(kept);
-    out << "tokenizer: kept as " << fs::proximate(kept).string() << "\n";
+    out << "tokenizer: kept as " << file << "\n";
   } catch (const Error& error) {
     out << "tokenizer: not kept (" << error.what() << ")\n";
   }
@@ -66,8 +87,9 @@ TrainingData read_and_encode(const TrainingOptions& options, SignOfLife& life, s
     file = beside.string();
   require(!encoded || !file.empty(), source.paths[0],
           ": holds ids; give the tokenizer that they are of by --tokenizer");
-  data.tokenizer =
-      file.empty() ? trained_tokenizer(documents, vocabulary, source.paths[0], life, out) : Tokenizer::load(file);
+  std::string name = file;
+  data.tokenizer = file.empty() ? trained_tokenizer(documents, vocabulary, source.paths[0], life, out, name)
+                                : Tokenizer::load(file);
   require(data.tokenizer->size() <= vocabulary, file, ": the tokenizer has ", data.tokenizer->size(),
           " tokens, the model's vocabulary is ", vocabulary);
   const Tokenizer& tokenizer = *data.tokenizer;
@@ -85,6 +107,7 @@ TrainingData read_and_encode(const TrainingOptions& options, SignOfLife& life, s
     require(tokens.vocabulary == data.tokenizer->size(), source.paths[0], ": its vocabulary is ", tokens.vocabulary,
             ", the tokenizer ", file, " has ", data.tokenizer->size(), " tokens");
     data.train = TokenData(options.seq, std::move(tokens.ids));
+    data.source = source_of(data, source.paths, name);
     return data;
   }
   if (kind == SampleKind::Document) {
@@ -94,6 +117,7 @@ TrainingData read_and_encode(const TrainingOptions& options, SignOfLife& life, s
     documents = std::move(small);
   }
   data.train = TokenData(kind, options.seq, *data.tokenizer, documents);
+  data.source = source_of(data, source.paths, name);
   return data;
 }
 
@@ -109,11 +133,17 @@ TrainingData prepare_data(const TrainingOptions& options, Comm& world, std::ostr
   });
   data.train = TokenData::broadcast(std::move(data.train), world);
   data.held = data.train.split_off(0.1);
+  DataSource& s = data.source;
+  for (std::string* text : {&s.text, &s.text_hash, &s.tokenizer, &s.tokenizer_hash})
+    *text = world.broadcast_text(*text, 0);
   return data;
 }
 
 void write_tokens(const TrainingOptions& options, const std::string& path, Session& session) {
   require_usage(options.samples == "stream", "--write-tokens writes a stream of ids, no --samples document");
+  if (std::filesystem::exists(path))
+    require_shared(is_token_file(path), "--write-tokens ", path,
+                   ": there is a file of that name, and it is no token file; name another");
   SignOfLife life(session.world());
   const TrainingData data = read_and_encode(options, life, session.out());
   write_token_file(path, data.train.ids(), data.tokenizer->size());

@@ -8,10 +8,17 @@
 
 namespace course {
 
+// What a training reads: names to show, hashes to compare. Alike on every rank; empty with --bench.
+struct DataSource {
+  std::string text, text_hash;            // the files; of all ids, those held out too
+  std::string tokenizer, tokenizer_hash;  // the file; of what is in it
+};
+
 struct TrainingData {
   std::string text;                    // a line that says where the text is from
   std::optional<Tokenizer> tokenizer;  // on rank 0; none with --bench
   TokenData train, held;               // the last tenth is held out
+  DataSource source;
 };
 
 // A token file (token_file.hpp) as the only --text is read in place of text; its tokenizer is given then.
@@ -21,7 +28,8 @@ struct TrainingData {
 // anew each time.
 TrainingData prepare_data(const TrainingOptions& options, Comm& world, std::ostream& out);
 
-// The ids of the options' text as a token file: --write-tokens. Of one rank.
+// The ids of the options' text as a token file: --write-tokens. Of one rank. Throws SharedError where another kind of
+// file has that name.
 void write_tokens(const TrainingOptions& options, const std::string& path, Session& session);
 
 // Random tokens, two batches of them, the same on every rank.

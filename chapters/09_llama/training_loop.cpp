@@ -3,14 +3,18 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "chapters/09_llama/gradient_watch.hpp"
+#include "chapters/09_llama/non_finite.hpp"
 #include "chapters/09_llama/tensor_dump.hpp"
 #include "common/clock.hpp"
+#include "common/last_words.hpp"
 #include "common/support/progress.hpp"
+#include "common/support/stop_signal.hpp"
 #include "common/support/time_table.hpp"
 
 namespace course {
@@ -27,21 +31,35 @@ json by_class(const BytesByClass& bytes) {
 // The held-out loss looks at so many batches at the most: enough to compare, short beside the training.
 constexpr int64_t validation_batches = 16;
 
-}  // namespace
+std::string weights_file(const TrainingOptions& options) {
+  return (std::filesystem::path(options.model) / "model.safetensors").string();
+}
 
-void start_weights(Llama& llama, const TrainingOptions& options) {
-  const auto weights = std::filesystem::path(options.model) / "model.safetensors";
-  const auto parts = weights.string() + ".index.json";
+bool has_weights(const TrainingOptions& options) {
+  const std::string parts = weights_file(options) + ".index.json";
   require_shared(options.model.empty() || !std::filesystem::exists(parts), parts,
                  ": weights in several files are not read; save the model as one model.safetensors");
-  if (!options.model.empty() && std::filesystem::exists(weights))
-    load_weights(llama, weights.string());
+  return !options.model.empty() && std::filesystem::exists(weights_file(options));
+}
+
+void start_weights(Llama& llama, const TrainingOptions& options, bool from_file) {
+  if (from_file)
+    load_weights(llama, weights_file(options));
   else
     initialize(llama, options.seed);
 }
 
+}  // namespace
+
+void start_weights(Llama& llama, const TrainingOptions& options) {
+  start_weights(llama, options, has_weights(options));
+}
+
 void start_weights(Llama& llama, const TrainingOptions& options, Comm& world) {
-  together(world, [&] { start_weights(llama, options); });
+  bool from_file = false;
+  together(world, [&] { from_file = has_weights(options); });
+  from_file = world.max(from_file) > 0;  // who has no file then says so, and does not start from others
+  together(world, [&] { start_weights(llama, options, from_file); });
 }
 
 Metrics open_metrics(const TrainingOptions& options, Session& session, bool append) {
@@ -76,9 +94,56 @@ double TrainingLoop::validate(Metrics& metrics) {
   return loss;
 }
 
+void TrainingLoop::stop(int signal, int64_t start) {
+  const int64_t step = trainer.steps();
+  std::string kept;
+  if (step == start)
+    kept = "before its first step, nothing is saved";
+  else if (options.save.empty())
+    kept = "nothing is saved without --save";
+  else if (options.checkpoints())
+    kept = cat("--resume ", options.save, " goes on");
+  else
+    kept = cat("what it has learnt is in ", options.save);
+  if (session.rank() == 0)
+    std::cerr << cat("stopped by ", signal == SIGINT ? "SIGINT" : "SIGTERM", " after step ", step, " of ", options.steps, ": ",
+                     kept, "\n");
+  throw EarlyExit{128 + signal};
+}
+
+// The trainer's step. One that is not finite is tried again with every tensor looked at, for where it began: the weights
+// are still those before it.
+StepResult TrainingLoop::step() {
+  try {
+    return trainer.step();
+  } catch (const NonFiniteStep& error) {
+    throw NonFiniteStep(cat(error.what(), "; ", first_non_finite_value()));
+  }
+}
+
+std::string TrainingLoop::first_non_finite_value() {
+  std::string bad;
+  for (Parameter* p : parameters_of(trainer.model()))
+    if (bad.empty() && p->owned().defined())
+      if (const std::string where = bad_value(p->backend(), p->owned(), p->owned_box(), p->global()); !where.empty())
+        bad = cat("weight ", p->name(), " on rank ", session.rank(), ", ", where);
+  for (const std::string& text : session.world().all_gather_text(bad))
+    if (!text.empty()) return cat("first value that is not finite: ", text);
+  GradientWatch watch(trainer.model(), session.world());
+  trainer.on_gradients([&](int64_t step) { watch.look(step); });
+  try {
+    trainer.step();
+  } catch (const NonFiniteStep&) {
+    const std::string& said = watch.first_bad();
+    return said.empty() ? "all outputs and gradients are finite" : said.substr(said.find(": ") + 2);  // less "step 2: "
+  }
+  return "tried again it was finite";
+}
+
 void TrainingLoop::run(Metrics& metrics) {
   const int64_t start = trainer.steps(), last = options.last_step();
   if (start >= last) return;
+  StopSignal stop_signal;
   if (metrics.fresh()) metrics.write("config", describe(options, session.size()));
   Activity* activity = session.activity();
   trainer.watch(activity);
@@ -101,12 +166,14 @@ void TrainingLoop::run(Metrics& metrics) {
   double seconds = 0;
   int64_t tokens = 0;
   Totals spent;
-  while (trainer.steps() < last) {
+  int signal = stop_signal.agreed(session.world());
+  while (!signal && trainer.steps() < last) {
+    note_step(trainer.steps() + 1);
     session.backend().reset_peak();
     const Traffic before = traffic;
     const double begin = seconds_now();
     if (activity) activity->count_into(&spent);
-    const StepResult r = trainer.step();
+    const StepResult r = step();
     if (activity) activity->count_into(nullptr);
     ++spent.steps;
     const double took = seconds_now() - begin;
@@ -132,11 +199,14 @@ void TrainingLoop::run(Metrics& metrics) {
                            {"peak_by_class", by_class(memory.at_peak)}});
     progress.step(r.step, r.loss, rate);
     if (dump) dump->write(r.step, r.loss);
+    signal = stop_signal.agreed(session.world());
     const Phase phase(activity, "save");
-    after_step(r.step);
+    after_step(r.step, signal != 0);
   }
+  note_step(0);
   progress.finish();
   trainer.on_gradients({});
+  if (signal) stop(signal, start);
   const double after = validate(metrics);
   session.out() << "held-out loss after step " << last << ": " << after << "   (" << last - start << " steps, "
                 << static_cast<int64_t>(static_cast<double>(tokens) / seconds) << " tokens/s)" << std::endl;

@@ -17,20 +17,25 @@ struct TrainingLoop {
   const TrainingData& data;
   Session& session;
   const Traffic& traffic;
-  std::function<void(int64_t step)> after_step = [](int64_t) {};  // chapter 10 saves here
+  // Saves, where there is something to save. `stopping`: a signal ends the run after this step.
+  std::function<void(int64_t step, bool stopping)> after_step = [](int64_t, bool) {};
 
   // What the first step of this run sent and gave, for those who compare it with a formula and with a serial step.
   Traffic first_traffic;
   MemoryUse first_memory;
   std::optional<StepResult> first;
 
-  // Runs from the trainer's step to options.last_step(). Collective over the mesh.
+  // Runs from the trainer's step to options.last_step(). Collective over the mesh. Ctrl-C or SIGTERM on any rank: all
+  // finish their step, after_step saves, and EarlyExit ends the program with 130 or 143.
   void run(Metrics& metrics);
   // 3 untimed steps, then options.steps timed ones; prints one JSON line on rank 0.
   void bench(const std::string& program);
 
  private:
   double validate(Metrics& metrics);
+  [[noreturn]] void stop(int signal, int64_t start);
+  StepResult step();
+  std::string first_non_finite_value();
 };
 
 // The weights of --model DIR where it has some, else the initial ones of the seed. With a world all its ranks call, and

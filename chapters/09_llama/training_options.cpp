@@ -52,6 +52,7 @@ void TrainingOptions::add_to(Cli& cli, const Takes& takes) {
     cli.add("--save", save, "folder for checkpoints; without --save-every one at the end").not_empty();
     cli.add("--save-every", save_every, "steps between checkpoints").not_negative();
     cli.add("--resume", resume, "a checkpoint, or a folder whose newest is meant").not_empty();
+    cli.add("--allow-other-text", other_text, "with --resume: train on, though on another text");
   } else {
     cli.add("--save", save, "folder for the trained model: config.json, model.safetensors, tokenizer.json").not_empty();
   }
@@ -103,6 +104,7 @@ void TrainingOptions::settle(const Cli& cli, int64_t ranks) {
   require_usage(warmup >= -1, "--warmup ", warmup, " is negative");
   if (warmup < 0) warmup = std::min<int64_t>(1000, steps / 10);
   require_usage(save_every == 0 || !save.empty(), "--save-every ", save_every, " needs --save DIR");
+  require_usage(!other_text || !resume.empty(), "--allow-other-text needs --resume DIR");
   require_usage(sampling.top_p <= 1, "--top-p ", sampling.top_p, " is above 1");
   require_usage(!bench || steps > 0, "--bench needs --steps above 0");
   require_usage(!bench || (save.empty() && resume.empty() && metrics.empty() && dump_tensors.empty()),

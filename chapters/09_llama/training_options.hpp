@@ -25,7 +25,7 @@ struct TrainingOptions {
   std::string save, resume, metrics, generate, dump_tensors;
   int64_t save_every = 0, bucket_mb = 25;
   GenerateOptions sampling;
-  bool quiet = false, bench = false, watch_gradients = false;
+  bool quiet = false, bench = false, watch_gradients = false, other_text = false;
 
   // Which sets of flags a program takes beside those of every training program.
   struct Takes {
@@ -40,6 +40,7 @@ struct TrainingOptions {
   LlamaConfig config() const { return config_; }
   LrSchedule schedule() const { return {lr, warmup, steps}; }
   bool time_table() const { return !quiet && !bench; }
+  bool checkpoints() const { return takes_.checkpoints; }  // --save keeps what --resume takes, not a model alone
   int64_t last_step() const { return stop_after > 0 ? std::min(steps, stop_after) : steps; }
 
  private:

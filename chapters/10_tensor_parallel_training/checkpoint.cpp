@@ -2,14 +2,16 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <xxhash.h>
 
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "chapters/10_tensor_parallel_training/checkpoint_index.hpp"
 #include "common/support/safetensors.hpp"
 #include "common/support/session.hpp"
 
@@ -19,8 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int format_version = 2;  // 1 had no hash of the index itself
-
 std::string zero_padded(int64_t n, size_t digits) {
   const std::string text = std::to_string(n);
   return std::string(digits > text.size() ? digits - text.size() : 0, '0') + text;
@@ -29,18 +29,6 @@ std::string zero_padded(int64_t n, size_t digits) {
 // "step-00000008", and nothing that only begins so.
 bool is_step_name(const std::string& name) {
   return name.size() == 13 && name.starts_with("step-") && name.find_first_not_of("0123456789", 5) == std::string::npos;
-}
-
-std::string hash_of(std::span<const std::byte> bytes) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(XXH3_64bits(bytes.data(), bytes.size())));
-  return text;
-}
-
-// Of the index without its own "hash".
-std::string hash_of_index(const json& index) {
-  const std::string text = index.dump();
-  return hash_of(std::as_bytes(std::span(text)));
 }
 
 void sync_path(const fs::path& path) {
@@ -84,59 +72,51 @@ json write_pieces(const fs::path& folder, int rank, const std::vector<Checkpoint
   return pieces;
 }
 
-json parse_index(const fs::path& path) {
+std::string read_text(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   require(in, path.string(), ": cannot be read: ", std::strerror(errno));
-  try {
-    json index = json::parse(in);
-    require(index.at("version") == format_version, path.string(), ": version ", index.at("version").dump(),
-            ", this program reads ", format_version);
-    const std::string hash = index.at("hash");
-    index.erase("hash");
-    require(hash_of_index(index) == hash, path.string(), " is damaged: its hash is ", hash_of_index(index),
-            ", it says ", hash);
-    require(index.at("pieces").is_array() && index.at("state").is_object(), path.string(),
-            ": is no checkpoint's index");
-    return index;
-  } catch (const json::exception& error) {
-    fail(cat(path.string(), ": is no checkpoint's index: ", error.what()));
-  }
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 json read_index(const std::string& folder, Comm& world) {
+  const fs::path path = fs::path(folder) / "index.json";
   std::string text;
   together(world, [&] {
-    if (world.rank() == 0) text = parse_index(fs::path(folder) / "index.json").dump();
+    if (world.rank() == 0) text = parse_checkpoint_index(read_text(path), path.string()).dump();
   });
   return json::parse(world.broadcast_text(std::move(text), 0));
 }
 
-struct PieceRef {
-  Box box;
-  Shape global;
-  std::string file, key, hash;
-};
-
-std::map<std::string, std::vector<PieceRef>> pieces_by_tensor(const json& index, const std::string& folder) {
-  std::map<std::string, std::vector<PieceRef>> pieces;
-  try {
-    for (const auto& piece : index.at("pieces")) {
-      PieceRef ref{{piece.at("offset"), piece.at("size")},
-                   piece.at("global"),
-                   piece.at("file"),
-                   piece.at("key"),
-                   piece.at("hash")};
-      const size_t dims = ref.global.size();
-      require(ref.box.offset.size() == dims && ref.box.size.size() == dims, folder, "/index.json: a piece of ",
-              piece.at("tensor").dump(), " has offset, size and global shape of different lengths");
-      require(ref.file.find('/') == std::string::npos, folder,
-              "/index.json: names a file outside its folder: ", ref.file);
-      pieces[piece.at("tensor")].push_back(std::move(ref));
-    }
-  } catch (const json::exception& error) {
-    fail(cat(folder, "/index.json: is no checkpoint's index: ", error.what()));
+// `written` gets the name `complete`. A folder that has it already trades places with it where the file system can do
+// that in one step; else the old one is `replaced`, whole, until the new one has its name.
+void put_in_place(const fs::path& written, const fs::path& complete, const fs::path& replaced) {
+  if (fs::exists(complete)) {
+    if (renameat2(AT_FDCWD, written.c_str(), AT_FDCWD, complete.c_str(), RENAME_EXCHANGE) == 0) return;
+    fs::rename(complete, replaced);
   }
-  return pieces;
+  fs::rename(written, complete);
+}
+
+bool is_complete(const fs::path& folder) {
+  return is_step_name(folder.filename().string()) && fs::exists(folder / "index.json");
+}
+
+// The newest complete checkpoint in dir, as this rank sees it; "" for none.
+std::string newest_here(const std::string& dir) {
+  std::string newest;
+  if (!fs::is_directory(dir)) return newest;
+  for (const auto& entry : fs::directory_iterator(dir))
+    if (is_complete(entry.path()) && entry.path().filename() > fs::path(newest).filename())
+      newest = entry.path().string();
+  return newest;
+}
+
+// A checkpoint in words that differ where it does.
+std::string seen(const std::string& folder) {
+  if (folder.empty()) return "no complete checkpoint";
+  std::ifstream in(fs::path(folder) / "index.json", std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  return cat(fs::canonical(folder).filename().string(), " (index ", hash_of(std::as_bytes(std::span(text))), ")");
 }
 
 }  // namespace
@@ -146,40 +126,63 @@ std::string save_checkpoint(const std::string& dir, int64_t step, const std::vec
   const std::string name = cat("step-", zero_padded(step, 8));
   const auto aside = [&](const char* what) { return fs::path(dir) / cat(".", name, what); };
   const fs::path complete = fs::path(dir) / name, writing = aside(".writing"), replaced = aside(".replaced");
-  together(world, [&] {
-    if (world.rank() != 0) return;
+  const auto remove_asides = [&] {
     fs::remove_all(writing);
     fs::remove_all(replaced);
-    fs::create_directories(writing);
-  });
-  json pieces;
-  together(world, [&] { pieces = write_pieces(writing, world.rank(), tensors, backend); });
-  const auto all = world.all_gather_text(pieces.dump());
-  together(world, [&] {
-    if (world.rank() != 0) return;
-    json index = {{"version", format_version},
-                  {"step", step},
-                  {"ranks", world.size()},
-                  {"state", state},
-                  {"pieces", json::array()}};
-    for (const auto& text : all)
-      for (auto& piece : json::parse(text)) index["pieces"].push_back(std::move(piece));
-    index["hash"] = hash_of_index(index);
-    write_text(writing / "index.json", index.dump(1));
-    sync_path(writing);
-    if (fs::exists(complete)) fs::rename(complete, replaced);  // whole, at any moment
-    fs::rename(writing, complete);
-    sync_path(dir);
-    fs::remove_all(replaced);
-  });
+  };
+  try {
+    together(world, [&] {
+      if (world.rank() != 0) return;
+      remove_asides();
+      fs::create_directories(writing);
+    });
+    json pieces;
+    together(world, [&] { pieces = write_pieces(writing, world.rank(), tensors, backend); });
+    const auto all = world.all_gather_text(pieces.dump());
+    together(world, [&] {
+      if (world.rank() != 0) return;
+      json index = {{"version", kCheckpointVersion},
+                    {"step", step},
+                    {"ranks", world.size()},
+                    {"state", state},
+                    {"pieces", json::array()}};
+      for (const auto& text : all)
+        for (auto& piece : json::parse(text)) index["pieces"].push_back(std::move(piece));
+      index["hash"] = hash_of_index(index);
+      write_text(writing / "index.json", index.dump(1));
+      sync_path(writing);
+      put_in_place(writing, complete, replaced);
+      sync_path(dir);
+      remove_asides();
+    });
+  } catch (const SharedError& error) {
+    std::error_code ignored;
+    if (world.rank() == 0) fs::remove_all(writing, ignored);  // a full disk keeps no half of it
+    throw SharedError(cat(complete.string(), " is not saved: ", error.what(), "; those before it stay"));
+  }
   return complete.string();
+}
+
+void tidy_checkpoints(const std::string& dir) {
+  std::vector<fs::path> asides;
+  for (const auto& entry : fs::directory_iterator(dir)) asides.push_back(entry.path());
+  for (const fs::path& aside : asides) {
+    const std::string name = aside.filename().string();  // ".step-00000008.writing"
+    if (!name.starts_with(".") || !is_step_name(name.substr(1, 13))) continue;
+    const std::string what = name.substr(14);
+    const fs::path complete = aside.parent_path() / name.substr(1, 13);
+    if (what == ".replaced" && !fs::exists(complete))
+      fs::rename(aside, complete);
+    else if (what == ".replaced" || what == ".writing")
+      fs::remove_all(aside);
+  }
 }
 
 json load_checkpoint(const std::string& folder, const std::vector<CheckpointTensor>& tensors, Comm& world,
                      Backend& backend) {
   const json index = read_index(folder, world);
   together(world, [&] {
-    const auto pieces = pieces_by_tensor(index, folder);
+    const auto pieces = pieces_by_tensor(index, folder + "/index.json");
     std::map<std::string, SafetensorsFile> files;
     for (const auto& tensor : tensors) {
       const auto found = pieces.find(tensor.name);
@@ -216,30 +219,26 @@ json read_checkpoint_state(const std::string& folder, Comm& world) { return read
 std::optional<std::string> newest_checkpoint(const std::string& dir, Comm& world) {
   std::string newest;
   together(world, [&] {
-    if (world.rank() != 0 || !fs::is_directory(dir)) return;
-    for (const auto& entry : fs::directory_iterator(dir)) {
-      const std::string name = entry.path().filename().string();
-      if (is_step_name(name) && fs::exists(entry.path() / "index.json") && name > fs::path(newest).filename().string())
-        newest = entry.path().string();
-    }
+    if (world.rank() == 0) newest = newest_here(dir);
   });
   newest = world.broadcast_text(newest, 0);
   return newest.empty() ? std::nullopt : std::optional(newest);
 }
 
 std::string find_checkpoint(const std::string& path, Comm& world) {
-  std::string folder;
+  std::string folder, what;
   together(world, [&] {
-    if (world.rank() != 0) return;
-    require(fs::exists(path), "--resume ", path, ": no such folder");
-    if (fs::exists(fs::path(path) / "index.json")) folder = path;
+    require(world.rank() != 0 || fs::exists(path), "--resume ", path, ": no such folder");
+    folder = fs::exists(fs::path(path) / "index.json") ? path : newest_here(path);
+    require(world.rank() != 0 || !folder.empty(), "--resume ", path,
+            ": holds no complete checkpoint (a folder step-NNNNNNNN with an index.json)");
+    what = seen(folder);
   });
-  folder = world.broadcast_text(folder, 0);
-  if (!folder.empty()) return folder;
-  const auto newest = newest_checkpoint(path, world);
-  require_shared(newest, "--resume ", path,
-                 ": holds no complete checkpoint (a folder step-NNNNNNNN with an index.json)");
-  return *newest;
+  const auto all = world.all_gather_text(what);
+  for (int r = 1; r < world.size(); ++r)
+    require_shared(all[r] == all[0], "--resume ", path, ": rank 0 finds ", all[0], " there, rank ", r, " finds ", all[r],
+                   "; all ranks need the same folder");
+  return folder;
 }
 
 }  // namespace course

@@ -5,7 +5,8 @@
 //     index.json              every piece: name, file, global shape, offset, size, hash; the state; a hash of all this
 //     rank-0003.safetensors   the pieces of rank 3, named NAME@OFFSET
 //
-// A folder step-… is complete or absent: it is written as DIR/.step-….writing, synced, then renamed.
+// A folder step-… is complete or absent: it is written as DIR/.step-….writing, synced, then renamed. Whoever is killed
+// meanwhile leaves such a folder behind, and the checkpoints before it as they were.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -27,10 +28,15 @@ struct CheckpointTensor {
 };
 
 // Saves tensors and a state (steps, random state, ...: the same on every rank). Collective over world. Returns the
-// folder. Throws SharedError, with the words of the rank that failed, when the folder cannot be made or written;
-// nothing that was complete before is touched.
+// folder. Throws SharedError, with the words of the rank that failed, when the folder cannot be made or written, as on a
+// full disk; nothing that was complete before is touched, nothing half written stays. A step that is there already is
+// replaced: at every moment the one or the other is there, whole.
 std::string save_checkpoint(const std::string& dir, int64_t step, const std::vector<CheckpointTensor>& tensors,
                             const nlohmann::json& state, Comm& world, Backend& backend);
+
+// Takes away what killed runs left half written in dir, and gives its name back to a checkpoint that was about to be
+// replaced. Only for the one run that saves there, before it does.
+void tidy_checkpoints(const std::string& dir);
 
 // Fills the parts from a complete folder and returns its state. Collective over world. Throws SharedError for a missing
 // or unreadable index or file, a tensor that the checkpoint lacks or holds in another shape, a part that no piece
@@ -41,8 +47,8 @@ nlohmann::json load_checkpoint(const std::string& folder, const std::vector<Chec
 // The state alone.
 nlohmann::json read_checkpoint_state(const std::string& folder, Comm& world);
 
-// What --resume means: the folder itself if it is a checkpoint, else DIR's newest complete one. Rank 0 looks, all get
-// the same answer. Throws SharedError when there is none.
+// What --resume means: the folder itself if it is a checkpoint, else DIR's newest complete one. Every rank looks, for
+// nodes may have disks of their own. Throws SharedError when there is none, or when not all see the same.
 std::string find_checkpoint(const std::string& path, Comm& world);
 // The newest complete checkpoint in dir, if any; rank 0 looks.
 std::optional<std::string> newest_checkpoint(const std::string& dir, Comm& world);

@@ -33,10 +33,11 @@ void train_tensor_parallel(const std::string& program, Session& session, const T
   gradients.norm = [&](const Parameters& parameters) { return gradient_norm(parameters, tp, tp.comm()); };
   Trainer trainer(llama, optimizer, *loss, data.train, in_order(data.train.samples(), options.batch),
                   {.schedule = options.schedule(), .accumulate = options.accumulate}, share, gradients);
-  TrainingCheckpoints checkpoints(options, optimizer, tp, session.world());
+  TrainingCheckpoints checkpoints(options, optimizer, tp, session.world(), data.source);
   checkpoints.resume();
 
-  TrainingLoop loop{trainer, options, data, session, traffic, [&](int64_t step) { checkpoints.after_step(step); }};
+  TrainingLoop loop{trainer, options, data, session, traffic,
+                    [&](int64_t step, bool stopping) { checkpoints.after_step(step, stopping); }};
   if (options.bench) return loop.bench(program);
   session.out() << idle_in_layers(options.config(), plan, options.seq, options.tp);
   Metrics metrics = open_metrics(options, session, trainer.steps() > 0);

@@ -51,10 +51,11 @@ int main(int argc, char** argv) {
     gradients.norm = [&](const Parameters& parameters) { return gradient_norm(parameters, mesh, world); };
     Trainer trainer(llama, optimizer, loss, data.train, in_order(data.train.samples(), options.batch),
                     {.schedule = options.schedule(), .accumulate = options.accumulate}, share_over(mesh), gradients);
-    TrainingCheckpoints checkpoints(options, optimizer, mesh, session.world());
+    TrainingCheckpoints checkpoints(options, optimizer, mesh, session.world(), data.source);
     checkpoints.resume();
 
-    TrainingLoop loop{trainer, options, data, session, traffic, [&](int64_t step) { checkpoints.after_step(step); }};
+    TrainingLoop loop{trainer, options, data, session, traffic,
+                      [&](int64_t step, bool stopping) { checkpoints.after_step(step, stopping); }};
     if (options.bench) return loop.bench("12_fully_sharded");
     session.out() << "rank 0 owns " << human_bytes(bytes_owned(optimizer.parameters())) << " of "
                   << human_bytes(4 * options.config().parameters()) << " of parameters, and as much of gradients and twice of moments"

@@ -21,12 +21,13 @@ struct Kernel {
   double begin, end;  // seconds of the steady clock, on the host
 };
 
-// Around a Backend that it owns. What a kernel does, and what it throws, is the inner one's; a kernel that throws is
+// Around another Backend. What a kernel does, and what it throws, is the inner one's; a kernel that throws is
 // not told of. Observers are called on the thread that called the kernel, in the order in which they came, after each
 // kernel; one may call kernels itself, and those are told of too. Without observers a kernel costs one comparison more.
 class ObservedBackend : public Backend {
  public:
-  explicit ObservedBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  explicit ObservedBackend(Backend& inner) : inner_(&inner) {}  // someone else's, which outlives this
+  explicit ObservedBackend(std::unique_ptr<Backend> inner) : owned_(std::move(inner)), inner_(owned_.get()) {}
   void observe(std::function<void(const Kernel&)> observer) { observers_.push_back(std::move(observer)); }
 
   const char* name() const override { return inner_->name(); }
@@ -83,7 +84,8 @@ class ObservedBackend : public Backend {
   double now() const;  // seconds_now(), where someone observes
   void tell(const char* name, double begin, double flops, double bytes) const;
 
-  std::unique_ptr<Backend> inner_;
+  std::unique_ptr<Backend> owned_;
+  Backend* inner_;
   std::vector<std::function<void(const Kernel&)>> observers_;
 };
 

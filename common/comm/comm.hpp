@@ -114,7 +114,7 @@ class Comm {
   std::vector<std::string> all_gather_text(const std::string& text, Site at = Site::current());  // every rank's, in rank order
 
   // Ranks of one color form a group, ordered by key, then rank. Collective.
-  virtual std::unique_ptr<Comm> split(int color, int key, const std::string& name) = 0;
+  virtual std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at = Site::current()) = 0;
 
   // Starts a call that the functions above have checked: a decorator hands it to the Comm that it wraps, a transport
   // moves the bytes. The call's memory must live until the Work is complete; the Call itself need not.

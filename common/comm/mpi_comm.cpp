@@ -1,10 +1,11 @@
 #include "common/comm/mpi_comm.hpp"
 
-#include <chrono>
 #include <cstring>
 #include <limits>
 
+#include "common/comm/patience.hpp"
 #include "common/comm/pieces.hpp"
+#include "common/last_words.hpp"
 
 namespace course {
 
@@ -72,14 +73,16 @@ class MpiComm : public Comm {
   int size() const override { return size_; }
   const std::string& name() const override { return name_; }
 
-  std::unique_ptr<Comm> split(int color, int key, const std::string& name) override {
+  std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at) override {
+    barrier(at).wait();  // has a time limit, which MPI_Comm_split has not
     MPI_Comm part;
-    check(MPI_Comm_split(comm_, color, key, &part), "MPI_Comm_split");
+    check(MPI_Comm_split(comm_, color, key, &part), "MPI_Comm_split", at);
     return std::make_unique<MpiComm>(part, name, timeout_, limit_);
   }
 
   Work start(const Call& call) override {
     if (size_ == 1) return copied(call.in, call.out);
+    note_collective(name_of(call.op), call.at);
     if (needs_pieces(call, limit_)) {
       std::vector<Work> works;
       for (const Call& piece : in_pieces(call, rank_, limit_)) works.push_back(start(piece));
@@ -129,16 +132,13 @@ class MpiComm : public Comm {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   // `keep` lives as long as MPI may read it.
   Work pending(MPI_Request request, Op op, std::shared_ptr<void> keep = nullptr) {
-    return Work([this, request, op, keep, since = Clock::now()]() mutable {
+    return Work([this, request, op, keep, patience = Patience()]() mutable {
       int done = 0;
       check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), name_of(op));
       if (!done && *timeout_ > 0) {
-        const double waited = std::chrono::duration<double>(Clock::now() - since).count();
-        require(waited < *timeout_, "waited ", *timeout_, " s for ", name_of(op), " on ", name_, " (rank ", rank_, " of ", size_,
+        require(patience.waited() < *timeout_, "waited ", *timeout_, " s for ", name_of(op), " on ", name_, " (rank ", rank_, " of ", size_,
                 "): another rank did not come; --timeout sets the limit");
       }
       return done != 0;

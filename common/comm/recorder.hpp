@@ -56,8 +56,8 @@ class Recorder : public CommDecorator {
   Recorder(Comm& inner, Traffic& traffic) : CommDecorator(inner), traffic_(&traffic) {}
   Recorder(std::unique_ptr<Comm> inner, Traffic& traffic) : CommDecorator(std::move(inner)), traffic_(&traffic) {}
 
-  std::unique_ptr<Comm> split(int color, int key, const std::string& name) override {
-    return std::make_unique<Recorder>(inner().split(color, key, name), *traffic_);
+  std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at = Site::current()) override {
+    return std::make_unique<Recorder>(inner().split(color, key, name, at), *traffic_);
   }
 
   Work start(const Call& call) override;

@@ -9,8 +9,8 @@ Elements elements_of(Tensor& x) { return {x.raw(), x.numel(), x.dtype(), Device:
 
 Staged::Staged(std::unique_ptr<Comm> inner, Backend& backend) : CommDecorator(std::move(inner)), backend_(backend) {}
 
-std::unique_ptr<Comm> Staged::split(int color, int key, const std::string& name) {
-  return std::make_unique<Staged>(inner().split(color, key, name), backend_);
+std::unique_ptr<Comm> Staged::split(int color, int key, const std::string& name, Site at) {
+  return std::make_unique<Staged>(inner().split(color, key, name, at), backend_);
 }
 
 Work Staged::start(const Call& call) {

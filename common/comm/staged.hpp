@@ -12,7 +12,7 @@ class Staged : public CommDecorator {
   // `backend` owns the device and outlives this. Calls on the host's memory go to `inner` as they are.
   Staged(std::unique_ptr<Comm> inner, Backend& backend);
 
-  std::unique_ptr<Comm> split(int color, int key, const std::string& name) override;
+  std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at = Site::current()) override;
   Work start(const Call& call) override;  // waits until the kernels before it are done
 
  private:

@@ -13,8 +13,8 @@ class Timed : public CommDecorator {
  public:
   Timed(std::unique_ptr<Comm> inner, Activity& activity) : CommDecorator(std::move(inner)), activity_(&activity) {}
 
-  std::unique_ptr<Comm> split(int color, int key, const std::string& name) override {
-    return std::make_unique<Timed>(inner().split(color, key, name), *activity_);
+  std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at = Site::current()) override {
+    return std::make_unique<Timed>(inner().split(color, key, name, at), *activity_);
   }
 
   Work start(const Call& call) override;

@@ -106,6 +106,7 @@ Cli::Cli(const std::string& program, const std::string& what) : impl_(std::make_
       .at_most(1024);
   add("--trace", impl_->session.trace, "file for what every rank did when, to open at ui.perfetto.dev").not_empty();
   add("--timeout", impl_->session.timeout, "seconds after which a wait counts as a hang; 0: never").not_negative();
+  add("--check-collectives", impl_->session.check_collectives, "compare every collective over the ranks before it starts");
 }
 
 Cli::~Cli() = default;

@@ -15,7 +15,7 @@ namespace course {
 
 class Session;
 
-// Ends the program in order with this exit code: --help.
+// Ends the program in order with this exit code: --help, or a signal that asks for it.
 struct EarlyExit {
   int code;
 };
@@ -50,7 +50,7 @@ class Cli {
   bool given(const std::string& flag) const;  // after parse()
 
   // Reads the command line, then sets up the session by the flags that every program has: --device, --threads,
-  // --timeout, --trace.
+  // --timeout, --trace, --check-collectives.
   void parse(Session& session);
 
  private:

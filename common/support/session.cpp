@@ -5,16 +5,16 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
-#include <chrono>
+#include <csignal>
 #include <fstream>
 #include <iostream>
-#include <new>
-#include <thread>
 #include <utility>
 
+#include "common/comm/checked.hpp"
 #include "common/comm/mpi_comm.hpp"
 #include "common/comm/staged.hpp"
 #include "common/comm/timed.hpp"
+#include "common/last_words.hpp"
 #include "common/support/cli.hpp"
 #include "common/support/table.hpp"
 
@@ -48,27 +48,44 @@ double memory_of_node() {
   return bytes;
 }
 
-// What a standard exception says of itself names no cause.
-std::string words_of(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error)) return "out of memory";
-  if (dynamic_cast<const std::length_error*>(&error)) return cat("a size that no memory can hold (", error.what(), ")");
-  return *error.what() ? error.what() : "failed";
+int code_of(const std::function<void(Session&)>& body, Session& session) {
+  try {
+    body(session);
+    return 0;
+  } catch (const EarlyExit& exit) {
+    return exit.code;
+  }
 }
+
+// Seconds that ranks which all saw the same fault may be apart.
+constexpr double kTogether = 5;
 
 }  // namespace
 
 Session::Session(int argc, char** argv) : argc_(argc), argv_(argv), timeout_(std::make_shared<double>(SessionOptions{}.timeout)) {
+  speak_at_the_end(-1);
   int provided = 0;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  std::signal(SIGXFSZ, SIG_IGN);  // a file past `ulimit -f`: the write fails, and says so
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   world_ = make_mpi_comm(MPI_COMM_WORLD, "world", timeout_);
+  farewell_ = make_mpi_comm(MPI_COMM_WORLD, "the end of the run", timeout_);
+  speak_at_the_end(rank());  // again: MPI's libraries bring handlers of their own
   out_ = std::make_unique<std::ostream>(rank() == 0 ? std::cout.rdbuf() : nullptr);
 }
 
 Session::~Session() {
+  try {
+    if (!left_) farewell_->barrier().wait();  // MPI_Finalize itself would wait for ever
+  } catch (const Error& error) {
+    abort(error.what());
+  }
+  farewell_.reset();
   world_.reset();
+  board_.reset();
   backend_.reset();
   MPI_Finalize();
+  ends_in_order();
 }
 
 int Session::rank() const { return world_->rank(); }
@@ -88,10 +105,16 @@ void Session::set_up(const SessionOptions& options) {
     if (node.rank == 0 && node.ranks > devices)
       std::cerr << cat("note: ", node.ranks, " ranks share ", devices, devices == 1 ? " GPU" : " GPUs",
                        ": right, and no faster than one rank for each\n");
-    world_ = std::make_unique<Staged>(std::move(world_), *backend_);
   } else {
     backend_ = make_cpu_backend(static_cast<int>(threads_));
   }
+  if (options.check_collectives && !checked_ && size() > 1) {
+    board_ = std::make_shared<Board>(MPI_COMM_WORLD);
+    auto checked = make_checked(std::move(world_), MPI_COMM_WORLD, timeout_, board_);
+    checked_ = checked.get();
+    world_ = std::move(checked);
+  }
+  if (backend_->memory().device() != Device::Cpu) world_ = std::make_unique<Staged>(std::move(world_), *backend_);
   if (options.trace.empty()) return;
   trace_ = std::make_unique<TraceFile>(options.trace, *world_, *backend_);
   watch().record(kMaxTraceEvents);
@@ -124,35 +147,39 @@ Activity& Session::watch() {
 }
 
 void Session::finish() {
-  if (!trace_) return;
-  activity_->stop_recording();
-  const std::string line = trace_->write(*activity_, *world_);
-  if (rank() == 0) std::cerr << line << std::endl;
+  if (trace_) {
+    activity_->stop_recording();
+    const std::string line = trace_->write(*activity_, *world_);
+    if (rank() == 0) std::cerr << line << std::endl;
+  }
+  if (checked_) checked_->end();
 }
 
-void Session::abort(const std::string& what) {
-  std::cout.flush();
-  std::cerr << cat("rank ", rank(), ": ", what, "\n");          // in one piece: the other ranks may be writing too
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher drops what it has not read by then
-  MPI_Abort(MPI_COMM_WORLD, 1);
-  std::abort();
+bool Session::leave_together() {
+  const double limit = std::exchange(*timeout_, kTogether);
+  try {
+    farewell_->barrier().wait();
+    left_ = true;
+  } catch (const Error&) {
+  }
+  *timeout_ = limit;
+  return left_;
 }
+
+void Session::abort(const std::string& what) { end_all_ranks(what); }
 
 int run_program(int argc, char** argv, const std::function<void(Session&)>& body) {
   Session session(argc, argv);
   try {
-    body(session);
+    const int code = code_of(body, session);
     session.finish();
-    return 0;
-  } catch (const EarlyExit& exit) {
-    return exit.code;
+    return code;
   } catch (const SharedError& error) {
+    if (!session.leave_together()) session.abort(error.what());  // it was this rank's alone
     if (session.rank() == 0) std::cerr << error.what() << std::endl;
     return dynamic_cast<const UsageError*>(&error) ? 2 : 1;
-  } catch (const Error& error) {
-    session.abort(cat(error.what(), " (", error.where(), ")"));
-  } catch (const std::exception& error) {
-    session.abort(words_of(error));
+  } catch (...) {
+    session.abort(words_of_current_exception());
   }
 }
 
@@ -162,7 +189,7 @@ void require_room(Session& session, double bytes, const std::string& what) {
                 show(session.memory()));
 }
 
-void together(Comm& comm, const std::function<void()>& part) {
+void together(Comm& comm, const std::function<void()>& part, Site at) {
   constexpr char kUsage = 'u', kFailed = 'f';  // what the text sent begins with
   std::string wrong;
   try {
@@ -172,8 +199,8 @@ void together(Comm& comm, const std::function<void()>& part) {
   } catch (const std::exception& error) {
     wrong = cat(kFailed, words_of(error));
   }
-  if (comm.max(wrong.empty() ? 0 : 1) == 0) return;
-  const auto all = comm.all_gather_text(wrong);
+  if (comm.max(wrong.empty() ? 0 : 1, at) == 0) return;
+  const auto all = comm.all_gather_text(wrong, at);
   const bool alike = std::all_of(all.begin(), all.end(), [&](const auto& text) { return text == all[0]; });
   for (int r = 0; r < comm.size(); ++r) {
     if (all[r].empty()) continue;

@@ -16,17 +16,21 @@
 
 namespace course {
 
+class Board;
+class Checked;
+
 struct SessionOptions {
   std::string device = "auto";
   int64_t threads = 0;  // a rank; 0: cores of the node / ranks of the node, at least 1
   double timeout = 60;  // seconds; 0: none
   std::string trace;    // a file, see trace.hpp; empty: none
+  bool check_collectives = false;  // see checked.hpp
 };
 
 class Session {
  public:
   Session(int argc, char** argv);  // MPI_Init; errors return instead of ending the program
-  ~Session();                      // MPI_Finalize, in order
+  ~Session();                      // MPI_Finalize, in order; a rank that does not come ends all after the time limit
   Session(const Session&) = delete;
 
   int argc() const { return argc_; }
@@ -35,7 +39,8 @@ class Session {
   int size() const;
   Comm& world() { return *world_; }
 
-  // Makes the backend. Cli::parse calls it. Collective.
+  // Makes the backend; from here on the world's calls are checked where that is asked for. Cli::parse calls it.
+  // Collective.
   void set_up(const SessionOptions& options);
   // Its first call says, on rank 0's stderr, that a node has more ranks than cores, where it has.
   Backend& backend();
@@ -49,13 +54,18 @@ class Session {
   Activity& watch();                                       // of kernels and of world()'s collectives
   Activity* activity() const { return activity_.get(); }  // null unless watched
 
-  // Writes the trace where one is asked for. Collective; run_program calls it when the body is through.
+  // Writes the trace where one is asked for; where calls are checked, waits until all ranks are here. Collective;
+  // run_program calls it when the body is through.
   void finish();
 
   // Prints on rank 0, nowhere on the others.
   std::ostream& out() { return *out_; }
 
-  // Ends every rank at once, after saying `rank R: what` on stderr.
+  // For a rank that is about to end on a fault that all are thought to see. True once all are here. False when some did
+  // not come within seconds: then the fault is not theirs. Collective.
+  bool leave_together();
+
+  // Ends every rank at once, after saying `rank R: what` on stderr; where calls are checked, with what each rank does.
   [[noreturn]] void abort(const std::string& what);
 
  private:
@@ -67,21 +77,25 @@ class Session {
   std::unique_ptr<Backend> backend_;
   ObservedBackend* observed_ = nullptr;  // is backend_
   bool taken_ = false;
-  std::unique_ptr<Comm> world_;
+  std::shared_ptr<Board> board_;  // null unless calls are checked, as checked_, which is in world_
+  Checked* checked_ = nullptr;
+  std::unique_ptr<Comm> world_, farewell_;  // farewell_: who is through, and nothing else, so that it never mixes with calls
   std::unique_ptr<std::ostream> out_;
   int64_t threads_ = 1, ranks_of_node_ = 1;
   double memory_ = 0;
   bool set_out_ = false;  // something was computed
+  bool left_ = false;     // all ranks have said farewell
 };
 
 // Runs the body and turns what it throws into a line and an exit code: 0 right, 1 failed, 2 wrong usage. A SharedError is
-// said once, by rank 0; any other ends all ranks.
+// said once, by rank 0, and all ranks end in order; any other exception ends all ranks, and so does a SharedError that
+// only some ranks throw, an exception that leaves a thread, or a fatal signal (last_words.hpp).
 int run_program(int argc, char** argv, const std::function<void(Session&)>& body);
 
 // Runs `part` on every rank. If it throws on any, all ranks throw with the words of the lowest that failed: for files,
 // which one rank may miss. A UsageError stays one; anything else becomes a SharedError, which names the rank unless all
 // say the same.
-void together(Comm& comm, const std::function<void()>& part);
+void together(Comm& comm, const std::function<void()>& part, Site at = Site::current());
 
 // Throws UsageError unless the nodes can hold `bytes`, counted over all ranks: `what` is needed at the least, its flags
 // named. Before a size is tried that would end the program, or the machine.

@@ -65,11 +65,11 @@ class InAFolder(unittest.TestCase):
         """The command that `./course run ...` starts, with the set-up and the program left out."""
         calls = []
 
-        def call(command, extra):
+        def launch(command, ranks, extra):
             calls.append([str(word) for word in command])
-            return leaves(command) if leaves else 0
+            return leaves(command) if leaves else 0, ""
 
-        with unittest.mock.patch.object(course, "set_up") as set_up, unittest.mock.patch.object(course, "call", call):
+        with unittest.mock.patch.object(course, "set_up") as set_up, unittest.mock.patch.object(course, "launch", launch):
             code, out, err = self.main("run", *arguments)
         self.set_up = set_up
         self.assertEqual(len(calls), 1, err)
@@ -151,8 +151,11 @@ class Run(InAFolder):
         def program(command):
             metrics = self.root / course.flag_value(command, "--metrics")
             metrics.write_text("\n".join(map(json.dumps, METRICS)) + '\n{"kind": "step", "st')
-            for step in (8, 100, 20):
-                (self.root / course.flag_value(command, "--save") / f"step-{step:08}").mkdir(parents=True)
+            save = self.root / course.flag_value(command, "--save")
+            for step in ("00000008", "00000100", "00000020", "00000100.bak", "00000300"):
+                (save / f"step-{step}").mkdir(parents=True)
+                if step != "00000300":                              # no index: not complete
+                    (save / f"step-{step}" / "index.json").touch()
             return 0
 
         out = self.started(leaves=program)[2]
@@ -161,8 +164,22 @@ class Run(InAFolder):
             self.assertRegex(out, rf"runs/\S+/{what}\n")
         self.assertTrue((self.root / re.search(r"runs/\S+\.svg", out).group()).exists())
 
+    def test_with_files_of_ones_own_the_curve_still_has_a_folder(self):
+        def program(command):
+            (self.root / "m.jsonl").write_text("\n".join(map(json.dumps, METRICS)))
+            return 0
+
+        code, out = self.started("--save", "s", "--metrics", "m.jsonl", leaves=program)[1:]
+        self.assertEqual(code, 0)
+        self.assertTrue((self.root / re.search(r"runs/\S+/loss\.svg", out).group()).exists())
+
     def test_text_files_have_a_nan(self):
         self.assertTrue(math.isnan(course.read_metrics(self.written(METRICS))[0][1][1]))
+
+    def test_a_step_taken_twice_counts_once(self):
+        steps = course.read_metrics(self.written([*METRICS, {"kind": "step", "step": 3, "loss": 6.0}]))[0]
+        self.assertEqual([step for step, _ in steps], [1, 2, 3, 4])
+        self.assertEqual(steps[2], (3, 6.0))
 
     def written(self, rows):
         path = self.root / "metrics.jsonl"
@@ -334,6 +351,12 @@ class Tests(InAFolder):
             self.assertEqual(self.main("test", *arguments)[0], 8)
         return [str(word) for word in call.call_args.args[0]], set_up.call_args.kwargs["targets"]
 
+    def test_slow_tests_alone_ask_for_what_they_need(self):
+        for arguments, slow in ([], False), (["--slow"], True):
+            with unittest.mock.patch.multiple(course, set_up=unittest.mock.DEFAULT, call=unittest.mock.DEFAULT) as mocks:
+                self.main("test", *arguments)
+            self.assertEqual(mocks["set_up"].call_args.kwargs["slow"], slow)
+
     def test_all(self):
         command, targets = self.ctest()
         self.assertEqual(targets, [])
@@ -348,12 +371,15 @@ class Tests(InAFolder):
 
 
 class SetUp(InAFolder):
-    def installed(self, *missing, root=True, apt=True, refuses=()):
+    def installed(self, *missing, root=True, apt=True, refuses=(), slow=False):
         """(what install_missing returns or raises, the packages it asked apt for, what it said)"""
         done, asked, err = set(), [], io.StringIO()
 
         def needs():
             return [course.Need([p], p.upper(), p not in missing or p in done, "slower" if p == "nice" else "") for p in ("need", "must", "nice")]
+
+        def slow_needs():
+            return [course.Need(["clang"], "CLANG", "clang" not in missing or "clang" in done, "no fuzzing")]
 
         def capture(command, timeout=None):
             if command[:2] == ["sudo", "-n"] and "env" not in command:
@@ -366,11 +392,11 @@ class SetUp(InAFolder):
                 done.update(packages)
             return 0, ""
 
-        with unittest.mock.patch.multiple(course, needs=needs, capture=capture), contextlib.redirect_stderr(err), \
+        with unittest.mock.patch.multiple(course, needs=needs, slow_needs=slow_needs, capture=capture), contextlib.redirect_stderr(err), \
                 unittest.mock.patch.object(course.shutil, "which", lambda name: name if apt else None), \
                 unittest.mock.patch.object(course.os, "geteuid", lambda: 0 if root else 1000):
             try:
-                result = course.install_missing()
+                result = course.install_missing(slow=slow)
             except course.Stop as stop:
                 result = str(stop)
         return result, asked, err.getvalue()
@@ -398,6 +424,14 @@ class SetUp(InAFolder):
         self.assertEqual((result, asked), (True, [["nice"]]))
         self.assertIn("nice cannot be installed here: slower", said)
         self.assertEqual(self.installed("nice", refuses=["nice"]), (False, [], ""))
+
+    def test_clang_is_for_the_slow_tests_alone(self):
+        self.assertEqual(self.installed("clang"), (False, [], ""))
+        self.assertEqual(self.installed("clang", slow=True)[:2], (True, [["clang"]]))
+        result, asked, said = self.installed("clang", slow=True, refuses=["clang"])
+        self.assertEqual((result, asked), (True, [["clang"]]))
+        self.assertIn("clang cannot be installed here: no fuzzing", said)
+        self.assertIn("clang", self.installed("clang", slow=True, root=False)[2])
 
     def test_what_is_needed_and_cannot_be_had_ends_it(self):
         self.assertIn("Unable to locate", self.installed("must", refuses=["must"])[0])

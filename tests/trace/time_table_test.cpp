@@ -1,8 +1,6 @@
 // The table of a step's time: what is counted, and that it adds up.
 #include "common/support/time_table.hpp"
 
-#include <omp.h>
-
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -17,7 +15,7 @@ namespace {
 
 struct Watched {
   Activity activity;
-  ObservedBackend be{make_cpu_backend(omp_get_max_threads())};
+  ObservedBackend be{backend()};
   Timed comm{world().split(0, world().rank(), "tp"), activity};
   Totals totals;
   Watched() {

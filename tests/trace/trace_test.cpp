@@ -1,8 +1,6 @@
 // The trace: tracks on which events nest, clocks that agree, a file that others can read.
 #include "common/support/trace.hpp"
 
-#include <omp.h>
-
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -19,7 +17,7 @@ namespace {
 
 struct Watched {
   Activity activity;
-  ObservedBackend be{make_cpu_backend(omp_get_max_threads())};
+  ObservedBackend be{backend()};
   Timed comm{world().split(0, world().rank(), "tp"), activity};
   Watched() {
     be.observe([this](const Kernel& kernel) { activity.kernel(kernel); });

@@ -4,9 +4,11 @@ failed) on every rank, no hang, nothing on disk lost.
     COURSE_BUILD=build python3 -m unittest discover -s tests/wrong_use
 """
 import json
+import math
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -88,6 +90,10 @@ def one_merge_too_many(fields):
     fields["model"]["merges"].append(["no such token", "nor this"])
 
 
+def one_merge_less(fields):
+    fields["model"]["merges"].pop()
+
+
 def checkpoint(damage=lambda step: None):
     """own/saved: a copy of the checkpoint of a right run, its folder damaged."""
     def prepare(shared, own):
@@ -162,6 +168,16 @@ def no_weights_in_it(model):
 
 def another_config(model):
     (model / "config.json").write_text(json.dumps({**MODEL, "intermediate_size": 52}))
+
+
+def poison_a_weight(model):
+    """The first value of the first norm becomes nan."""
+    path = model / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    size = int.from_bytes(data[:8], "little")
+    at = json.loads(data[8:8 + size])["model.layers.0.input_layernorm.weight"]["data_offsets"][0]
+    data[8 + size + at:8 + size + at + 4] = struct.pack("<f", math.nan)
+    path.write_bytes(data)
 
 
 def weights_in_parts(model):
@@ -264,6 +280,20 @@ def models():
     return rows
 
 
+def not_finite():
+    """What is not finite ends the training, names where it began, and is not saved."""
+    first = ("step 2: the gradient's norm is", "the loss", "first value that is not finite: in ", " on rank ")
+    rows = training("--lr 1e30 --warmup 0 --steps 5", first, code=1)
+    rows += training("--model {d}/model", ("step 1: ", "weight model.layers.0.input_layernorm.weight on rank 0, [0] of the global [32]: nan"),
+                     code=1, prepare=saved_model(poison_a_weight))
+    rows += training("--lr 1e39 --warmup 0 --steps 5 --save {d}/s --save-every 1", ("step 1: ", "not finite", "is not saved"),
+                     CHECKPOINTS, code=1, leaves=("s",))
+    # Over a good checkpoint: step 2 of it stays, step 3 (this run's first) is not saved.
+    rows += training("--lr 1e39 --steps 5 --save-every 1 --resume {d}/saved --save {d}/saved", ("step 3: ", "is not saved"),
+                     CHECKPOINTS, code=1, prepare=checkpoint())
+    return rows
+
+
 def texts():
     bad = lambda name, data, *words: training(f"--text {{d}}/{name}", ("{d}/" + name, *words), [TRAINING[0], TRAINING[4]],  # noqa: E731
                                               code=1, prepare=file(name, data))
@@ -319,6 +349,13 @@ def checkpoints():
     rows += training("--resume {f}/saved --seq 14", ("seq", "14", "15"), [TRAINING[4]], code=1)
     rows += training("--resume {f}/saved --samples document", ("samples", "document", "stream"), [TRAINING[4]], code=1)
     rows += training("--resume", ("--resume",), [TRAINING[4]])
+    rows += training("--resume {f}/saved --steps 4 --text {d}/other.txt",
+                     ("step-00000002: was trained on the text", "text.txt (", "this run reads", "other.txt (", "--allow-other-text"),
+                     CHECKPOINTS, code=1, prepare=file("other.txt", "Quite another text. " * 400))
+    rows += training("--resume {f}/saved --steps 4 --tokenizer {d}/tokenizer.json",
+                     ("was trained with the tokenizer {f}/tokenizer.json (", "this run has {d}/tokenizer.json (", "--tokenizer {f}/"),
+                     CHECKPOINTS, code=1, prepare=tokenizer(one_merge_less))
+    rows += training("--allow-other-text", ("--allow-other-text", "--resume"), CHECKPOINTS)
     return rows
 
 
@@ -343,7 +380,13 @@ def outputs():
         one("--dump-tensors /proc", ("--dump-tensors /proc", "cannot be written"))
         one("--bench --dump-tensors {d}/new", ("--bench",), code=2)
         one("--bench --save {d}/new", ("--bench",), code=2)
-    rows += training("--save {f}/saved " + NEVER_ENDS, ("--save {f}/saved", "another run's"), CHECKPOINTS, code=1)
+    rows += training("--save {d}/saved " + NEVER_ENDS, ("--save {d}/saved", "another run's"), CHECKPOINTS, code=1,
+                     prepare=checkpoint(lambda folder: None))   # a copy: the folder is one run's at a time
+    rows += training("--save {f}/trained " + NEVER_ENDS, ("--save {f}/trained", "holds a model already"), TRAINING[:1], code=1)
+    rows += training("--save {f}/model " + NEVER_ENDS, ("--save {f}/model", "config.json"), TRAINING[:1], code=1)
+    rows += training("--metrics {d}/one " + NEVER_ENDS, ("--metrics {d}/one", "no metrics"), code=1, prepare=file("one", "x"))
+    rows += training("--write-tokens {d}/one", ("--write-tokens {d}/one", "no token file"), TRAINING[:1], code=1,
+                     prepare=file("one", "x"))
     return rows
 
 
@@ -401,6 +444,9 @@ class WrongUse(unittest.TestCase):
 
     def test_checkpoints(self):
         self.check(checkpoints())
+
+    def test_not_finite(self):
+        self.check(not_finite())
 
     def test_outputs(self):
         self.check(outputs())

@@ -10,7 +10,7 @@ namespace course::cpu {
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity(), kLowest = std::numeric_limits<float>::lowest();
 
 }  // namespace
 
@@ -21,6 +21,10 @@ void row_max(const float* logits, float* max, int64_t N, int64_t columns) {
     float best = -kInfinity;
 #pragma omp simd reduction(max : best)
     for (int64_t c = 0; c < columns; ++c) best = row[c] > best ? row[c] : best;
+    if (best == kLowest) {  // clang begins a maximum there, which no row of -inf, and no empty row, is above
+      best = -kInfinity;
+      for (int64_t c = 0; c < columns; ++c) best = std::max(best, row[c]);
+    }
     max[n] = best;
   }
 }

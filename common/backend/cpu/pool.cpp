@@ -1,5 +1,7 @@
 #include "common/backend/cpu/pool.hpp"
 
+#include <sanitizer/asan_interface.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -45,12 +47,15 @@ void* Pool::allocate(int64_t bytes, MemoryClass what) {
     require(memory, "out of memory: ", bytes, " bytes asked for, ", use_.now, " in use");
     use_.from_system += size;
   }
+  ASAN_POISON_MEMORY_REGION(memory, size);  // nothing, but under AddressSanitizer: see tests/sanitize/README.md
+  ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
   use_.allocated(bytes, what);
   return memory;
 }
 
 void Pool::release(void* memory, int64_t bytes, MemoryClass what) {
   const std::lock_guard lock(mutex_);
+  ASAN_POISON_MEMORY_REGION(memory, rounded(bytes));
   free_[rounded(bytes)].push_back(memory);
   use_.released(bytes, what);
 }

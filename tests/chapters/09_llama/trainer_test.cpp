@@ -153,6 +153,24 @@ TEST_CASE("B25: a gradient that is not finite is refused, and the weights stay a
   }
 }
 
+TEST_CASE("B25: a loss that is not finite is refused, though its gradient is") {
+  struct Overflown : CrossEntropy {
+    using CrossEntropy::CrossEntropy;
+    double forward(DTensor logits, const Tensor& targets) override {
+      CrossEntropy::forward(std::move(logits), targets);
+      return std::numeric_limits<double>::infinity();
+    }
+  };
+  const TokenData data(S, random_ids("stream", 200, 61));
+  Training t(data, {.schedule = {1e-2, 0, 9}});
+  Overflown loss(backend(), data.ignore());
+  Trainer trainer(t.llama, *t.optimizer, loss, data, in_order(data.samples(), 6), {.schedule = {1e-2, 0, 9}});
+  const auto before = values_of(t.llama);
+  CHECK_THROWS_WITH(trainer.step(), Catch::StartsWith("step 1: the gradient's norm is ") && Catch::Contains(", the loss inf;"));
+  const auto after = values_of(t.llama);
+  for (size_t i = 0; i < before.size(); ++i) CHECK(differs(after[i], before[i]) == "");
+}
+
 TEST_CASE("B25: what is clipped is what the optimizer sees") {
   for (const double most : {1.0, 10.0}) {
     Parameter a(backend(), "a", {4}, Init{}), b(backend(), "b", {1}, Init{});

@@ -1,9 +1,12 @@
 // Checkpoints: any mesh reads what another wrote, bit for bit; damage is found and named; what was complete stays.
 #include "chapters/10_tensor_parallel_training/checkpoint.hpp"
 
+#include <sys/resource.h>
+
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "chapters/04_sharded_linear/parallel_style.hpp"
 #include "chapters/05_sharded_mlp/mlp.hpp"
@@ -116,6 +119,78 @@ TEST_CASE("a step saved again takes the place of the old one, and leaves nothing
   const auto a = got.tensors(), b = after.tensors();
   for (size_t i = 0; i < a.size(); ++i) CHECK(differs(*a[i].part, *b[i].part) == "");
   CHECK(std::distance(fs::directory_iterator(dir), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("a write that fails on one rank is told on all, and leaves what was there and nothing else") {
+  SharedFolder folder;
+  Trained model(world(), 5);
+  const std::string dir = folder.path.string();
+  const int last = world().size() - 1;
+  const std::string good = save_checkpoint(dir, 1, model.tensors(), {{"try", 1}}, world(), backend());
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  for (const int64_t step : {1, 2}) {  // in the place of the one that is there, and beside it
+    const rlimit small{4096, before.rlim_max};
+    if (world().rank() == last) setrlimit(RLIMIT_FSIZE, &small);
+    CHECK_THROWS_WITH(save_checkpoint(dir, step, model.tensors(), {{"try", 2}}, world(), backend()),
+                      Catch::Contains(cat("step-0000000", step, " is not saved: ",
+                                          world().size() > 1 ? cat("rank ", last, ": ") : "")) &&
+                          Catch::Contains("File too large"));
+    setrlimit(RLIMIT_FSIZE, &before);
+    if (world().rank() == 0) CHECK(std::distance(fs::directory_iterator(dir), fs::directory_iterator()) == 1);
+    Trained got(world(), 6);
+    CHECK(load_checkpoint(good, got.tensors(), world(), backend()) == nlohmann::json{{"try", 1}});
+    world().barrier().wait();
+  }
+}
+
+TEST_CASE("what killed runs left is taken away, what was about to be replaced comes back") {
+  SharedFolder folder;
+  Trained model(world(), 5);
+  const std::string dir = folder.path.string();
+  const std::string three = save_checkpoint(dir, 3, model.tensors(), nlohmann::json::object(), world(), backend());
+  folder.change([&] {
+    fs::copy(three, folder.path / ".step-00000002.replaced");  // its successor had not got the name yet
+    fs::copy(three, folder.path / ".step-00000003.replaced");
+    fs::copy(three, folder.path / ".step-00000003.writing");
+    fs::create_directories(folder.path / ".step-00000004.writing");
+    fs::create_directories(folder.path / ".step-00000004.mine");  // none of ours
+    std::ofstream(folder.path / "notes.txt") << "kept";
+    tidy_checkpoints(dir);
+  });
+  std::set<std::string> left;
+  for (const auto& entry : fs::directory_iterator(dir)) left.insert(entry.path().filename().string());
+  CHECK(left == std::set<std::string>{".step-00000004.mine", "notes.txt", "step-00000002", "step-00000003"});
+  CHECK_NOTHROW(load_checkpoint(dir + "/step-00000002", model.tensors(), world(), backend()));
+}
+
+TEST_CASE("ranks that see other checkpoints in a folder do not go on") {
+  if (world().size() == 1) return;
+  SharedFolder folder;
+  Trained model(world(), 5);
+  const std::string zeros = (folder.path / "0").string(), others = (folder.path / "others").string();
+  const bool last = world().rank() == world().size() - 1;
+  const std::string& mine = last ? others : zeros;
+  const auto save = [&](const std::string& dir, int64_t step, int attempt) {
+    return save_checkpoint(dir, step, model.tensors(), {{"try", attempt}}, world(), backend());
+  };
+  const auto refused = [&](const std::string& first, const std::string& other) {
+    CHECK_THROWS_WITH(find_checkpoint(mine, world()),
+                      Catch::Contains("rank 0 finds " + first) &&
+                          Catch::Contains(cat("rank ", world().size() - 1, " finds ", other)) &&
+                          Catch::Contains("all ranks need the same folder"));
+  };
+  save(zeros, 1, 1);
+  refused("step-00000001 (index ", "no complete checkpoint");
+  save(others, 1, 1);
+  CHECK(find_checkpoint(mine, world()) == mine + "/step-00000001");  // alike: a copy will do
+  save(others, 2, 1);
+  refused("step-00000001 (index ", "step-00000002 (index ");
+  save(zeros, 2, 2);
+  refused("step-00000002 (index ", "step-00000002 (index ");  // another training's second step
+  save(zeros, 3, 1);
+  refused("step-00000003 (index ", "step-00000002 (index ");
+  CHECK(find_checkpoint(mine + "/step-00000001", world()) == mine + "/step-00000001");
 }
 
 TEST_CASE("damage is found, the file is named, and every rank is told") {

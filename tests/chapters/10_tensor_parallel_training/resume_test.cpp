@@ -162,9 +162,8 @@ TEST_CASE("another model, batch, length or kind of samples is refused, and so is
   };
   TrainingOptions tiny = options("tiny", folder.path, "");
   tiny.save_every = 1;
-  auto writer = checkpoints(tiny);
   run.trainer->step();
-  writer.after_step(1);
+  checkpoints(tiny).after_step(1);
 
   const auto refused = [&](const TrainingOptions& o, const std::string& says) {
     auto reader = checkpoints(o);

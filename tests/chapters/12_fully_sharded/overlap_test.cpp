@@ -20,8 +20,8 @@ class Witness : public CommDecorator {
  public:
   Witness(Comm& inner, Diary& diary) : CommDecorator(inner), diary_(&diary) {}
   Witness(std::unique_ptr<Comm> inner, Diary& diary) : CommDecorator(std::move(inner)), diary_(&diary) {}
-  std::unique_ptr<Comm> split(int color, int key, const std::string& name) override {
-    return std::make_unique<Witness>(inner().split(color, key, name), *diary_);
+  std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at) override {
+    return std::make_unique<Witness>(inner().split(color, key, name, at), *diary_);
   }
   Work start(const Call& call) override {
     diary_->push_back(cat(name_of(call.op), " starts"));

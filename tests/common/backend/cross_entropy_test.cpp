@@ -65,7 +65,7 @@ TEST_CASE("cross entropy: loss and gradient, whole and in shards") {
     Values slopes(l.size());
     const double factor = 0.3;
     if (size < 100)
-      slopes = slope([&](const Values& x) { return factor * twin::cross_entropy(x, targets, -100, V); }, l);
+      slopes = slope([&, V = V](const Values& x) { return factor * twin::cross_entropy(x, targets, -100, V); }, l);
     for (int64_t r = 0; r < p; ++r) {
       const int64_t begin = r * V / p, count = (r + 1) * V / p - begin;
       Tensor grad = be.slice(logits, 1, begin, count);

@@ -1,7 +1,5 @@
 #include "common/backend/observed.hpp"
 
-#include <omp.h>
-
 #include "tests/common/backend/twin.hpp"
 #include "tests/support/catch.hpp"
 
@@ -11,7 +9,7 @@ using namespace course::test;
 namespace {
 
 struct Watched {
-  ObservedBackend be{make_cpu_backend(omp_get_max_threads())};  // the number of threads is the process's
+  ObservedBackend be{backend()};
   std::vector<Kernel> seen;
   Watched() {
     be.observe([this](const Kernel& kernel) { seen.push_back(kernel); });
@@ -80,11 +78,11 @@ TEST_CASE("observed: it computes what the inner one does, and tells of nothing t
   check_kernel(w.last(), "first_outside", 0, 3 * 4);
   CHECK_THROWS_WITH(w.be.add(x, random("z", {32})), Catch::Contains("[32]"));
   CHECK(w.seen.empty());
-  CHECK(w.be.name() == std::string("cpu"));
+  CHECK(w.be.name() == std::string(backend().name()));
 }
 
 TEST_CASE("observed: each observer hears each kernel in order, when its result is there") {
-  ObservedBackend be(make_cpu_backend(omp_get_max_threads()));
+  ObservedBackend be(backend());
   Tensor x = be.zeros({70'000});  // nobody observes yet
   std::vector<std::string> heard;
   double end = 0;

@@ -1,0 +1,52 @@
+#include "chapters/09_llama/model_folder.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/support/folder.hpp"
+
+namespace course {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string& free_of_models(const TrainingOptions& options) {
+  const std::string& dir = options.save;
+  for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json", "tokenizer.json"})
+    require(!fs::exists(fs::path(dir) / name), "--save ", dir, ": holds a model already (", name,
+            "); save elsewhere, or move that one away");
+  const int64_t parameters = options.config().parameters();
+  require_free("--save", dir, 4 * parameters, cat("a model of ", parameters, " parameters"));
+  make_writable_folder("--save", dir);
+  return dir;
+}
+
+void write_config(const LlamaConfig& config, const Tokenizer& tokenizer, const fs::path& path) {
+  auto fields = nlohmann::ordered_json::parse(to_json(config));
+  if (const auto id = tokenizer.bos()) fields["bos_token_id"] = *id;  // unsaid, Hugging Face takes 1 and 2
+  if (const auto id = tokenizer.eos()) fields["eos_token_id"] = *id;
+  if (const auto id = tokenizer.pad()) fields["pad_token_id"] = *id;
+  const fs::path aside = path.string() + ".part";
+  std::ofstream out(aside);
+  out << fields.dump(2) << "\n";
+  out.close();
+  require(out, aside.string(), ": cannot be written: ", std::strerror(errno));
+  fs::rename(aside, path);
+}
+
+}  // namespace
+
+ModelFolder::ModelFolder(const TrainingOptions& options) : dir_(free_of_models(options)), lock_("--save", dir_) {}
+
+void ModelFolder::save(Llama& llama, const TrainingData& data, std::ostream& out) const {
+  const fs::path dir = dir_;
+  data.tokenizer->save(dir / "tokenizer.json");
+  save_weights(llama, (dir / "model.safetensors").string());
+  write_config(llama.config(), *data.tokenizer, dir / "config.json");
+  out << "saved: " << dir_ << " (config.json, model.safetensors, tokenizer.json)\n";
+}
+
+}  // namespace course

@@ -1,0 +1,250 @@
+#include "common/last_words.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <iostream>
+#include <new>
+#include <stdexcept>
+#include <thread>
+
+#include "common/check.hpp"
+
+#ifdef __has_feature  // clang
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define COURSE_SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // gcc
+#define COURSE_SANITIZED
+#endif
+
+namespace course {
+namespace {
+
+// A signal handler has no argument for these.
+std::atomic<int> this_rank = -1;
+std::atomic<int> witness = -1;      // where this rank signs in and tells of its end
+std::atomic<bool> running = false;  // from signing in to an end in order
+std::atomic<bool> ending = false;   // a fault ends it
+std::atomic<bool (*)(const char*)> speaker = nullptr;
+std::atomic<int64_t> step = 0;
+std::atomic<const char*> collective = nullptr, file = "";
+std::atomic<int64_t> line_of_file = 0;
+
+const char* words_of_signal(int signal) {
+  switch (signal) {
+    case SIGSEGV:
+      return "SIGSEGV, it touched memory that it does not own";
+    case SIGBUS:
+      return "SIGBUS, it touched memory that is not there: a mapped file that shrank, or a full disk";
+    case SIGFPE:
+      return "SIGFPE, it divided an integer by zero";
+    case SIGILL:
+      return "SIGILL, it met an instruction that this processor does not know, or gave up";
+    case SIGABRT:
+      return "SIGABRT, it gave up";
+  }
+  return "a signal";
+}
+
+// Text without malloc and stdio, which a handler may not use.
+class Line {
+ public:
+  void add(const char* text) {
+    while (*text && length_ < sizeof text_ - 1) text_[length_++] = *text++;
+  }
+  void add(int64_t number) {
+    char digits[24];
+    size_t at = sizeof digits - 1;
+    digits[at] = 0;
+    do {
+      digits[--at] = static_cast<char>('0' + number % 10);
+      number /= 10;
+    } while (number > 0);
+    add(digits + at);
+  }
+  const char* text() {
+    text_[length_] = 0;
+    return text_;
+  }
+  void write(int file) {
+    text_[length_++] = '\n';
+    (void)!::write(file, text_, length_);
+  }
+
+ private:
+  char text_[400];
+  size_t length_ = 0;
+};
+
+const char* file_name(const char* path) {
+  const char* name = path;
+  for (; *path; ++path)
+    if (*path == '/') name = path + 1;
+  return name;
+}
+
+void tell_witness(const char* words) {
+  if (witness < 0) return;
+  Line line;
+  line.add(static_cast<int64_t>(this_rank));
+  line.add(" ");
+  line.add(words);
+  line.write(witness);
+}
+
+// `rank R: cause`, and the last collective.
+void say_line(const char* cause) {
+  Line line;
+  line.add("rank ");
+  if (this_rank < 0)
+    line.add("?");
+  else
+    line.add(static_cast<int64_t>(this_rank));
+  line.add(": ");
+  line.add(cause);
+  if (collective) {
+    line.add("; its last collective: ");
+    line.add(collective);
+    line.add(" (");
+    line.add(file_name(file));
+    line.add(":");
+    line.add(line_of_file);
+    line.add(")");
+  }
+  line.write(STDERR_FILENO);
+}
+
+void on_fatal_signal(int signal) {
+  if (ending) _exit(1);  // while it ends, the cause has been said
+  // A rank that reads from one that is gone is ended by UCX, with SIGABRT. The launcher ends it too, within this moment, and
+  // the cause was not here.
+  const timespec moment = {0, 300'000'000};
+  nanosleep(&moment, nullptr);
+  Line cause;
+  cause.add("ended by ");
+  cause.add(words_of_signal(signal));
+  if (step > 0) {
+    cause.add("; in step ");
+    cause.add(step);
+  }
+  if (const auto say = speaker.load(); !say || !say(cause.text())) say_line(cause.text());
+  tell_witness("ended");
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void catch_fatal_signals() {
+#ifndef COURSE_SANITIZED
+  static char stack[64 * 1024];  // its own: a stack that ran over has no room for a handler
+  stack_t own{};
+  own.ss_sp = stack;
+  own.ss_size = sizeof stack;
+  sigaltstack(&own, nullptr);
+  struct sigaction action {};
+  action.sa_handler = on_fatal_signal;
+  action.sa_flags = SA_ONSTACK | SA_NODEFER;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigaction(signal, &action, nullptr);
+#endif
+}
+
+// UCX, which MPICH may stand on, prints a stack of forty lines when a rank that it reads from is gone. It reads its
+// settings before main.
+void keep_stacks_of_ucx_away() {
+  using SetValue = int (*)(const char* name, const char* value);
+  const auto set_value = reinterpret_cast<SetValue>(dlsym(RTLD_DEFAULT, "ucs_global_opts_set_value"));
+  if (set_value) set_value("HANDLE_ERRORS", "none");
+}
+
+void sign_in(int rank) {
+  const char* folder = std::getenv("COURSE_RANKS_FOLDER");
+  if (!folder || rank < 0) return;
+  // Held until the process is gone. To read as well, or the open would wait for who reads it.
+  (void)!open(cat(folder, "/", rank).c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  witness = open(cat(folder, "/said").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  char host[256] = "?";
+  gethostname(host, sizeof host - 1);
+  tell_witness(cat(getpid(), " ", host).c_str());
+}
+
+[[noreturn]] void on_terminate() {
+  end_all_ranks(std::current_exception() ? words_of_current_exception() : "terminate() was called");
+}
+
+}  // namespace
+
+void speak_at_the_end(int rank) {
+  this_rank = rank;
+  if (rank >= 0 && !running.exchange(true))
+    std::atexit([] {
+      if (running && !ending) end_all_ranks("exit() was called in the middle of the run");
+    });
+  std::set_terminate(on_terminate);
+  catch_fatal_signals();
+  keep_stacks_of_ucx_away();
+  sign_in(rank);
+}
+
+void ends_in_order() {
+  tell_witness("ended");
+  running = false;
+}
+
+void speak_through(bool (*say)(const char* cause)) { speaker = say; }
+
+void note_step(int64_t number) { step.store(number, std::memory_order_relaxed); }
+
+void note_collective(const char* name, std::source_location at) {
+  collective.store(name, std::memory_order_relaxed);
+  file.store(at.file_name(), std::memory_order_relaxed);
+  line_of_file.store(at.line(), std::memory_order_relaxed);
+}
+
+// What a standard exception says of itself names no cause.
+std::string words_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error)) return "out of memory";
+  if (dynamic_cast<const std::length_error*>(&error)) return cat("a size that no memory can hold (", error.what(), ")");
+  return *error.what() ? error.what() : "failed";
+}
+
+std::string words_of_current_exception() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return cat(error.what(), " (", error.where(), ")");
+  } catch (const std::exception& error) {
+    return words_of(error);
+  } catch (...) {
+    return "an exception of a type that has no words";
+  }
+}
+
+void end_all_ranks(const std::string& what) {
+  if (ending.exchange(true))  // another thread of this rank is at it
+    for (;;) pause();
+  std::signal(SIGALRM, SIG_DFL);
+  alarm(5);  // ends this process should MPI_Abort not come back: another thread may be inside MPI
+  std::cout.flush();
+  if (const auto say = speaker.load(); !say || !say(what.c_str())) {
+    const std::string line = cat("rank ", this_rank < 0 ? "?" : std::to_string(this_rank), ": ", what, "\n");
+    (void)!write(STDERR_FILENO, line.data(), line.size());        // in one piece: the other ranks may be writing too
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher drops what it has not read by then
+  }
+  // Only now: if this fault came of another rank's death, the launcher has ended this rank too by here.
+  tell_witness("ends all");
+  int started = 0, ended = 0;
+  MPI_Initialized(&started);
+  MPI_Finalized(&ended);
+  if (started && !ended) MPI_Abort(MPI_COMM_WORLD, 1);
+  _exit(1);
+}
+
+}  // namespace course

@@ -1,0 +1,45 @@
+#include "common/support/stop_signal.hpp"
+
+#include <csignal>
+
+namespace course {
+namespace {
+
+volatile std::sig_atomic_t received = 0;
+bool answered = false;  // a stop was agreed on
+struct sigaction before[2];
+constexpr int signals[] = {SIGINT, SIGTERM};
+
+void note(int signal) {
+  if (received && signal == SIGINT) {
+    std::signal(SIGINT, SIG_DFL);
+    raise(SIGINT);  // delivered when this handler returns
+  }
+  if (!received) received = signal;
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  received = 0, answered = false;
+  struct sigaction action {};
+  action.sa_handler = note;
+  // What is being written goes on. And a stack of its own (last_words.hpp): oneDNN's matrix product uses the stack pointer for
+  // something else while it computes, so a handler on the stack that is there writes over other memory.
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  for (int i = 0; i < 2; ++i) sigaction(signals[i], &action, &before[i]);
+}
+
+StopSignal::~StopSignal() {
+  if (answered) return;  // the program is ending: the same signal may still be on its way to this rank
+  for (int i = 0; i < 2; ++i) sigaction(signals[i], &before[i], nullptr);
+  if (received) raise(received);
+}
+
+int StopSignal::agreed(Comm& world, Site at) {
+  const int signal = static_cast<int>(world.max(received, at));
+  answered = answered || signal != 0;
+  return signal;
+}
+
+}  // namespace course
