@@ -17,17 +17,17 @@
 
 #include "common/check.hpp"
 
-#ifdef __has_feature  // clang
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define COURSE_SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // gcc
-#define COURSE_SANITIZED
-#endif
-
 namespace course {
 namespace {
+
+// A sanitizer keeps its own handlers.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // gcc
+constexpr bool sanitized = true;
+#elif defined(__has_feature)  // clang
+constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool sanitized = false;
+#endif
 
 // A signal handler has no argument for these.
 std::atomic<int> this_rank = -1;
@@ -143,7 +143,7 @@ void on_fatal_signal(int signal) {
 }
 
 void catch_fatal_signals() {
-#ifndef COURSE_SANITIZED
+  if (sanitized) return;
   static char stack[64 * 1024];  // its own: a stack that ran over has no room for a handler
   stack_t own{};
   own.ss_sp = stack;
@@ -153,7 +153,6 @@ void catch_fatal_signals() {
   action.sa_handler = on_fatal_signal;
   action.sa_flags = SA_ONSTACK | SA_NODEFER;
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigaction(signal, &action, nullptr);
-#endif
 }
 
 // UCX, which MPICH may stand on, prints a stack of forty lines when a rank that it reads from is gone. It reads its

@@ -22,7 +22,7 @@ constexpr int64_t widest = int64_t{1} << 31;
 template <typename Id>
 std::vector<int32_t> ids_of_width(std::span<const std::byte> bytes) {
   std::vector<Id> ids(bytes.size() / sizeof(Id));
-  std::memcpy(ids.data(), bytes.data(), bytes.size());
+  if (!ids.empty()) std::memcpy(ids.data(), bytes.data(), bytes.size());
   return {ids.begin(), ids.end()};
 }
 
