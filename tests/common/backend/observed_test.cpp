@@ -91,7 +91,7 @@ TEST_CASE("observed: each observer hears each kernel in order, when its result i
     CHECK(kernel.begin >= end);
     end = kernel.end;
   });
-  be.observe([&](const Kernel& kernel) { heard.push_back(cat("2 ", kernel.name, " ", x.data<float>()[69'999])); });
+  be.observe([&](const Kernel& kernel) { heard.push_back(cat("2 ", kernel.name, " ", backend().to_host(x)[69'999])); });
   be.fill(x, 2.5F);
   be.scale(x, 2);
   CHECK(heard == std::vector<std::string>{"1 fill", "2 fill 2.5", "1 scale", "2 scale 5"});

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <string>
 
-#include "cuda_runtime.h"
+#include <cuda_runtime.h>
 
 namespace course::emulate {
 

@@ -1,4 +1,4 @@
-#include "cublas_v2.h"
+#include <cublas_v2.h>
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 
 #include "common/backend/cuda/emulate/device_arena.hpp"
 #include "common/backend/cuda/emulate/streams.hpp"
-#include "cuda_runtime.h"
+#include <cuda_runtime.h>
 
 struct CUstream_st {
   int id;
