@@ -13,8 +13,8 @@
 #include "common/comm/checked.hpp"
 #include "common/comm/mpi_comm.hpp"
 #include "common/comm/timed.hpp"
-#include "common/support/cli.hpp"
 #include "common/last_words.hpp"
+#include "common/support/cli.hpp"
 #include "common/support/table.hpp"
 
 namespace course {
