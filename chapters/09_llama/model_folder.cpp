@@ -13,11 +13,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string& free_of_models(const TrainingOptions& options) {
-  const std::string& dir = options.save;
+void require_no_model(const std::string& dir) {
   for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json", "tokenizer.json"})
     require(!fs::exists(fs::path(dir) / name), "--save ", dir, ": holds a model already (", name,
             "); save elsewhere, or move that one away");
+}
+
+const std::string& prepared_folder(const TrainingOptions& options) {
+  const std::string& dir = options.save;
+  require_no_model(dir);
   const int64_t parameters = options.config().parameters();
   require_free("--save", dir, 4 * parameters, cat("a model of ", parameters, " parameters"));
   make_writable_folder("--save", dir);
@@ -39,7 +43,9 @@ void write_config(const LlamaConfig& config, const Tokenizer& tokenizer, const f
 
 }  // namespace
 
-ModelFolder::ModelFolder(const TrainingOptions& options) : dir_(free_of_models(options)), lock_("--save", dir_) {}
+ModelFolder::ModelFolder(const TrainingOptions& options) : dir_(prepared_folder(options)), lock_("--save", dir_) {
+  require_no_model(dir_);  // of a run that ended meanwhile
+}
 
 void ModelFolder::save(Llama& llama, const TrainingData& data, std::ostream& out) const {
   const fs::path dir = dir_;

@@ -16,8 +16,7 @@ namespace course {
 class ModelFolder {
  public:
   // Before the training, for after it would be late: makes the folder and holds it for this run. Throws Error, which
-  // names
-  // --save and the folder: where it holds a model, cannot be written, has too little room for options.config()'s
+  // names --save and the folder: where it holds a model, cannot be written, has too little room for options.config()'s
   // weights, or another run saves there. options.save is not empty.
   explicit ModelFolder(const TrainingOptions& options);
 

@@ -8,8 +8,8 @@
 
 namespace course {
 
-// The place, in row-major order, of the first element of x (f32) that is not finite. One pass on the device where all
-// are.
+// The place, in row-major order, of the first element of x (f32) that is not finite. Where all are finite, one pass on
+// the device.
 std::optional<int64_t> first_non_finite(Backend& backend, const Tensor& x);
 
 // "[3,7] of the global [512,64]: nan" for the first such element of `part`, which is `box` of a tensor of that shape; ""

@@ -20,7 +20,7 @@ struct TrainingLoop {
   // Saves, where there is something to save. `stopping`: a signal ends the run after this step.
   std::function<void(int64_t step, bool stopping)> after_step = [](int64_t, bool) {};
 
-  // What the first step of this run sent and gave, for those who compare it with a formula and with a serial step.
+  // What the first step of this run sent, held and gave, for those who compare it with a formula and with a serial step.
   Traffic first_traffic;
   MemoryUse first_memory;
   std::optional<StepResult> first;

@@ -3,7 +3,7 @@
 //
 //   DIR/step-00000008/
 //     index.json              every piece: name, file, global shape, offset, size, hash; the state; a hash of all this
-//     rank-0003.safetensors   the pieces of rank 3, named NAME@OFFSET
+//     rank-0003.safetensors   the pieces of rank 3, named NAME@BOX: lm_head.weight@[0:256,0:64]
 //
 // A folder step-… is complete or absent: it is written as DIR/.step-….writing, synced, then renamed. Whoever is killed
 // meanwhile leaves such a folder behind, and the checkpoints before it as they were.

@@ -77,7 +77,13 @@ json parse_checkpoint_index(const std::string& text, const std::string& name) {
 std::map<std::string, std::vector<PieceRef>> pieces_by_tensor(const json& index, const std::string& name) {
   std::map<std::string, std::vector<PieceRef>> pieces;
   try {
-    for (const auto& piece : index.at("pieces")) pieces[piece.at("tensor")].push_back(piece_ref(piece));
+    for (const auto& piece : index.at("pieces")) {
+      const std::string tensor = piece.at("tensor");
+      const PieceRef ref = piece_ref(piece);
+      for (const PieceRef& other : pieces[tensor])
+        require(!intersect(other.box, ref.box), "two pieces of ", tensor, " overlap: ", show(other.box), " and ", show(ref.box));
+      pieces[tensor].push_back(ref);
+    }
   } catch (const json::exception& error) {
     fail(cat(name, ": is no checkpoint's index: ", error.what()));
   } catch (const Error& error) {

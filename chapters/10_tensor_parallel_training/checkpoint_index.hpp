@@ -29,7 +29,7 @@ struct PieceRef {
 };
 
 // The pieces of each tensor. Throws Error, with `name`, for a piece that lacks a field, whose shapes do not fit
-// together, that lies outside its tensor, or whose file lies outside the folder.
+// together, that lies outside its tensor or over another piece of it, or whose file lies outside the folder.
 std::map<std::string, std::vector<PieceRef>> pieces_by_tensor(const nlohmann::json& index, const std::string& name);
 
 }  // namespace course

@@ -244,9 +244,9 @@ void Board::say(const char* heading) {
     if (row.state == State::AtEnd)
       line << ", at the end of the program";
     else if (row.state == State::Running && row.pending.number && away < kAway)
-      line << ", waiting for ", line.seconds(now - row.since);
+      (line << ", waiting for ").seconds(now - row.since);
     else if (row.state == State::Running)
-      line << ", computing for ", line.seconds(away);
+      (line << ", computing for ").seconds(away);
     line << "\n";
   }
   if (node_size_ < world_size_)

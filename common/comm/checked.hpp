@@ -20,7 +20,7 @@
 // Send and recv concern two ranks: the sender's card goes ahead of the message, and the receiver compares. Sends do not
 // wait.
 //
-// A wait longer than `timeout` throws, and names the ranks that did not come; so does, after a second, a wait for a
+// A wait longer than `timeout` throws, and names the ranks that did not come; so does, after two seconds, a wait for a
 // rank of this node that has come to its end. Time counts while a rank waits (patience.hpp); one that is merely slow
 // within the limit is waited for.
 //

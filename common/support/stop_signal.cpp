@@ -27,7 +27,10 @@ StopSignal::StopSignal() {
   // What is being written goes on. And a stack of its own (last_words.hpp): oneDNN's matrix product uses the stack pointer for
   // something else while it computes, so a handler on the stack that is there writes over other memory.
   action.sa_flags = SA_RESTART | SA_ONSTACK;
-  for (int i = 0; i < 2; ++i) sigaction(signals[i], &action, &before[i]);
+  for (int i = 0; i < 2; ++i) {
+    sigaction(signals[i], &action, &before[i]);
+    if (before[i].sa_handler == SIG_IGN) sigaction(signals[i], &before[i], nullptr);  // of a background job: it stays ignored
+  }
 }
 
 StopSignal::~StopSignal() {
