@@ -81,6 +81,7 @@ class MpiComm : public Comm {
   }
 
   Work start(const Call& call) override {
+    require(call.in.device == Device::Cpu && call.out.device == Device::Cpu, "MPI was given a GPU's memory; Staged takes it there");
     if (size_ == 1) return copied(call.in, call.out);
     note_collective(name_of(call.op), call.at);
     if (needs_pieces(call, limit_)) {

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include "common/comm/mpi_comm.hpp"
+#include "common/comm/staged.hpp"
 #include "tests/common/comm/conforms.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
@@ -25,7 +26,8 @@ std::string apart(const Call& call, const Call& other, const std::string& other_
 
 std::unique_ptr<Comm> checked_world() {
   const auto timeout = std::make_shared<double>(40);
-  return make_checked(make_mpi_comm(MPI_COMM_WORLD, "checked world", timeout), MPI_COMM_WORLD, timeout, nullptr);
+  auto checked = make_checked(make_mpi_comm(MPI_COMM_WORLD, "checked world", timeout), MPI_COMM_WORLD, timeout, nullptr);
+  return std::make_unique<Staged>(std::move(checked), backend());
 }
 
 // What this rank is told of a call; "" where it goes well.

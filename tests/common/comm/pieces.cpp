@@ -6,6 +6,7 @@
 
 #include "common/chunk.hpp"
 #include "common/comm/mpi_comm.hpp"
+#include "common/comm/staged.hpp"
 #include "tests/common/comm/conforms.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
@@ -22,7 +23,8 @@ std::vector<int64_t> sizes(int64_t n, int64_t limit) {
 }
 
 std::unique_ptr<Comm> in_pieces_of(int64_t limit) {
-  return make_mpi_comm(MPI_COMM_WORLD, cat("pieces of ", limit), std::make_shared<double>(40), limit);
+  auto comm = make_mpi_comm(MPI_COMM_WORLD, cat("pieces of ", limit), std::make_shared<double>(40), limit);
+  return std::make_unique<Staged>(std::move(comm), backend());
 }
 
 // A call on memory that is not there: for the arithmetic alone.
