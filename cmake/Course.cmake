@@ -82,3 +82,10 @@ function(course_skip test why)
   add_test(NAME ${test}.skipped COMMAND sh -c "echo '${why}'; test -z \"$COURSE_NEEDS_CLANG\" && exit 77")
   set_tests_properties(${test}.skipped PROPERTIES LABELS slow SKIP_RETURN_CODE 77)
 endfunction()
+
+# A slow ctest named `test` that configures, builds and tests another build of the course, by the presets of one name.
+function(course_other_build test preset)
+  add_test(NAME ${test} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} COMMAND sh -c "\
+${CMAKE_COMMAND} --preset ${preset} && ${CMAKE_COMMAND} --build --preset ${preset} -j 2 && ${CMAKE_CTEST_COMMAND} --preset ${preset} -j 2")
+  set_tests_properties(${test} PROPERTIES LABELS slow TIMEOUT 2400 RUN_SERIAL TRUE ENVIRONMENT "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+endfunction()

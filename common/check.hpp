@@ -5,6 +5,7 @@
 // The words after the condition are joined only when it is false, so a check costs a branch.
 #pragma once
 
+#include <cstring>
 #include <source_location>
 #include <sstream>
 #include <stdexcept>
@@ -20,15 +21,20 @@ std::string cat(const Parts&... parts) {
   return out.str();
 }
 
+// "linear.cpp" of a path. A signal handler may call it.
+inline const char* file_name(const char* path) {
+  const char* slash = std::strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+// "linear.cpp:12"
+inline std::string place_of(const std::source_location& at) { return cat(file_name(at.file_name()), ":", at.line()); }
+
 // A broken precondition. what() is one line for a person; where() is "file.cpp:12" for whoever mends it.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& what, std::source_location at = std::source_location::current())
       : std::runtime_error(what), at_(at) {}
-  std::string where() const {
-    const std::string file = at_.file_name();
-    return cat(file.substr(file.find_last_of('/') + 1), ":", at_.line());
-  }
+  std::string where() const { return place_of(at_); }
 
  private:
   std::source_location at_;

@@ -16,18 +16,11 @@
 #include <thread>
 
 #include "common/check.hpp"
+#include "common/handler_safe_line.hpp"
+#include "common/signal_stack.hpp"
 
 namespace course {
 namespace {
-
-// A sanitizer keeps its own handlers.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // gcc
-constexpr bool sanitized = true;
-#elif defined(__has_feature)  // clang
-constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool sanitized = false;
-#endif
 
 // A signal handler has no argument for these.
 std::atomic<int> this_rank = -1;
@@ -55,72 +48,24 @@ const char* words_of_signal(int signal) {
   return "a signal";
 }
 
-// Text without malloc and stdio, which a handler may not use.
-class Line {
- public:
-  void add(const char* text) {
-    while (*text && length_ < sizeof text_ - 1) text_[length_++] = *text++;
-  }
-  void add(int64_t number) {
-    char digits[24];
-    size_t at = sizeof digits - 1;
-    digits[at] = 0;
-    do {
-      digits[--at] = static_cast<char>('0' + number % 10);
-      number /= 10;
-    } while (number > 0);
-    add(digits + at);
-  }
-  const char* text() {
-    text_[length_] = 0;
-    return text_;
-  }
-  void write(int file) {
-    text_[length_++] = '\n';
-    (void)!::write(file, text_, length_);
-  }
-
- private:
-  char text_[400];
-  size_t length_ = 0;
-};
-
-const char* file_name(const char* path) {
-  const char* name = path;
-  for (; *path; ++path)
-    if (*path == '/') name = path + 1;
-  return name;
-}
-
 void tell_witness(const char* words) {
   if (witness < 0) return;
-  Line line;
-  line.add(static_cast<int64_t>(this_rank));
-  line.add(" ");
-  line.add(words);
-  line.write(witness);
+  char room[400];
+  (HandlerSafeLine(room, sizeof room) << int64_t{this_rank} << " " << words << "\n").write(witness);
 }
 
 // `rank R: cause`, and the last collective.
 void say_line(const char* cause) {
-  Line line;
-  line.add("rank ");
+  char room[600];
+  HandlerSafeLine line(room, sizeof room);
+  line << "rank ";
   if (this_rank < 0)
-    line.add("?");
+    line << "?";
   else
-    line.add(static_cast<int64_t>(this_rank));
-  line.add(": ");
-  line.add(cause);
-  if (collective) {
-    line.add("; its last collective: ");
-    line.add(collective);
-    line.add(" (");
-    line.add(file_name(file));
-    line.add(":");
-    line.add(line_of_file);
-    line.add(")");
-  }
-  line.write(STDERR_FILENO);
+    line << int64_t{this_rank};
+  line << ": " << cause;
+  if (collective) line << "; its last collective: " << collective << " (" << file_name(file) << ":" << line_of_file << ")";
+  (line << "\n").write(STDERR_FILENO);
 }
 
 void on_fatal_signal(int signal) {
@@ -129,13 +74,10 @@ void on_fatal_signal(int signal) {
   // the cause was not here.
   const timespec moment = {0, 300'000'000};
   nanosleep(&moment, nullptr);
-  Line cause;
-  cause.add("ended by ");
-  cause.add(words_of_signal(signal));
-  if (step > 0) {
-    cause.add("; in step ");
-    cause.add(step);
-  }
+  char room[300];
+  HandlerSafeLine cause(room, sizeof room);
+  cause << "ended by " << words_of_signal(signal);
+  if (step > 0) cause << "; in step " << step;
   if (const auto say = speaker.load(); !say || !say(cause.text())) say_line(cause.text());
   tell_witness("ended");
   std::signal(signal, SIG_DFL);
@@ -143,12 +85,8 @@ void on_fatal_signal(int signal) {
 }
 
 void catch_fatal_signals() {
-  if (sanitized) return;
-  static char stack[64 * 1024];  // its own: a stack that ran over has no room for a handler
-  stack_t own{};
-  own.ss_sp = stack;
-  own.ss_size = sizeof stack;
-  sigaltstack(&own, nullptr);
+  if (dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init")) return;  // a sanitizer keeps its own
+  have_signal_stack();  // a stack that ran over has no room for a handler
   struct sigaction action {};
   action.sa_handler = on_fatal_signal;
   action.sa_flags = SA_ONSTACK | SA_NODEFER;

@@ -25,7 +25,6 @@ struct Local {
     sliced = z.plan != PlanKind::Basic && z.p > 1;
     copies = article && z.p > 1;
     n = z.B * (sliced ? part(S) : S);
-    layer = 0, top = 0;
     for (const auto& p : layer_parameters(z)) layer += p.rows * p.row;
     for (const auto& p : top_parameters(z)) top += p.rows * p.row;
   }
@@ -117,7 +116,8 @@ std::vector<Moment> tensor_parallel_memory(const StepSizes& z) {
         mlp + E * (2 * q_columns + kv_columns), done);
   }
   add("backward of the embedding", -1, N + n * E + (sliced ? N * E : 0), 0, top, 0, L);
-  add(last_sums, -1, 0, z.p > 1 && z.plan != PlanKind::Basic ? (2 * L + 1) * z.norm_size : 0, top, 0, L);
+  add("the last sums", -1, 0, z.p > 1 && z.plan != PlanKind::Basic ? (2 * L + 1) * z.norm_size : 0, top, 0, L);
+  moments.back().last_sums = true;
   return moments;
 }
 

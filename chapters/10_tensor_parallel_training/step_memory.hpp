@@ -39,14 +39,15 @@ struct Moment {
   std::string name;     // "backward of gate, layer 3"
   int64_t layer;        // whose, or -1
   BytesByClass bytes;
-  // Of the gradients: those of embedding, norm and head so far, those of `layer` so far, and how many layers are done.
+  // Bytes of the gradients: those of embedding, norm and head so far, those of `layer` so far; and how many layers are done.
   int64_t top_gradients = 0, layer_gradients = 0, layers_done = 0;
-  int64_t messages = 0;        // of the buffers: what is there for this moment alone, packed messages and scratch
+  int64_t messages = 0;        // bytes of the buffers: what is there for this moment alone, packed messages and scratch
   bool head_backward = false;  // backward has begun, and no layer's yet
+  bool last_sums = false;      // backward is over, the optimizer's step not begun
 };
-inline constexpr const char* last_sums = "the last sums";  // the moment after backward, before the optimizer's step
 
-// Bytes that one decoder layer keeps for its backward. N = B·S tokens, n of them on this rank between the blocks:
+// Bytes that one decoder layer keeps for its backward, 4 for each of these. N = B·S tokens, n of them on this rank between the
+// blocks; E hidden, D of a head, i intermediate:
 //   2 n(E+1)                      the inputs of two norms, and one number a row
 //   2 N E                         the inputs of the blocks, gathered
 //   N (2h D + 2k D + h)           q, k, v, the heads' result; one number a query and head

@@ -30,7 +30,7 @@ std::vector<Moment> fully_sharded_memory(std::vector<Moment> moments, const Step
   const auto gradients = [&](int64_t reduced, int64_t in_work) { return (again ? owned : reduced * w) + in_work; };
 
   for (Moment& m : moments) {
-    const bool over = m.name == last_sums, layer = m.layer >= 0;
+    const bool over = m.last_sums, layer = m.layer >= 0;
     const bool gathering = m.layer > 0 || m.head_backward,
                reducing = layer ? m.layers_done > 0 : m.layers_done == L && !over;
     m.bytes[MemoryClass::Parameters] = owned;
@@ -69,7 +69,7 @@ std::vector<Moment> data_parallel_memory(std::vector<Moment> moments, const Step
   for (Moment& m : moments) {
     const bool head_done = m.layer >= 0 || m.layers_done > 0;
     const int64_t ready =
-        m.name == last_sums ? top + m.layers_done * layer : (head_done ? head : 0) + m.layers_done * layer;
+        m.last_sums ? top + m.layers_done * layer : (head_done ? head : 0) + m.layers_done * layer;
     int64_t packed = 0;
     for (const int64_t bucket : bucket_bytes) {
       if (packed + bucket > ready) break;

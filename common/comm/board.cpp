@@ -6,13 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <ctime>
 
 #include "common/clock.hpp"
-#include "common/comm/card.hpp"
 #include "common/comm/mpi_comm.hpp"
+#include "common/handler_safe_line.hpp"
 #include "common/last_words.hpp"
 
 namespace course {
@@ -20,45 +19,6 @@ namespace {
 
 enum class State : int { Running, AtEnd, Lost };
 constexpr size_t kHeading = 4000, kRow = 1000;  // bytes of text
-
-// Text in a given buffer, by nothing that a signal handler must not call.
-class Line {
- public:
-  Line(char* into, size_t room) : into_(into), room_(room) {}
-  Line& operator<<(const char* text) {
-    while (*text && size_ < room_) into_[size_++] = *text++;
-    return *this;
-  }
-  Line& operator<<(int64_t n) {
-    char digits[24];
-    int at = sizeof digits;
-    digits[--at] = 0;
-    const bool below = n < 0;
-    do digits[--at] = static_cast<char>('0' + (n < 0 ? -(n % 10) : n % 10));
-    while ((n /= 10) != 0);
-    if (below) digits[--at] = '-';
-    return *this << digits + at;
-  }
-  Line& at_most(size_t n, const char* text) {
-    while (n-- > 0 && *text && size_ < room_) into_[size_++] = *text++;
-    return *this;
-  }
-  Line& seconds(double s) {
-    const auto tenths = static_cast<int64_t>(std::max(s, 0.0) * 10);
-    return *this << tenths / 10 << "." << tenths % 10 << " s";
-  }
-  void print() const {
-    for (size_t at = 0; at < size_;) {
-      const ssize_t n = write(STDERR_FILENO, into_ + at, size_ - at);
-      if (n < 0 && errno != EINTR) return;
-      if (n > 0) at += static_cast<size_t>(n);
-    }
-  }
-
- private:
-  char* into_;
-  size_t room_, size_ = 0;
-};
 
 template <size_t N>
 void copy_text(char (&to)[N], const char* from) {
@@ -76,7 +36,7 @@ struct Shown {
   uint32_t line;
   int peer;
   char what[24], axis[20], file[40];
-  void show(Line& to) const {
+  void show(HandlerSafeLine& to) const {
     if (!number) {
       to << "none";
       return;
@@ -174,7 +134,7 @@ int64_t Board::begin(const Noted& noted) {
   Shown call = {noted.number, noted.bytes, noted.at.line(), noted.peer, {}, {}, {}};
   copy_text(call.what, noted.what);
   copy_text(call.axis, noted.axis.c_str());
-  copy_text(call.file, file_of(noted.at));
+  copy_text(call.file, file_name(noted.at.file_name()));
   const double since = seconds_now();
   open_.push_back({++begun_, call, since});
   mine_->seen.store(since, std::memory_order_relaxed);
@@ -225,7 +185,7 @@ void Board::say(const char* heading) {
     return;
   }
   constexpr double kAway = 1;  // seconds: a rank that waits asks far more often
-  Line line(text_.data(), text_.size());
+  HandlerSafeLine line(text_.data(), text_.size());
   if (*heading) line.at_most(kHeading, heading) << "\n";
   for (int r = 0; r < node_size_; ++r) {
     Row row = {};
@@ -251,7 +211,7 @@ void Board::say(const char* heading) {
   }
   if (node_size_ < world_size_)
     line << int64_t{world_size_ - node_size_} << " ranks of other nodes are not seen from here\n";
-  line.print();
+  line.write(STDERR_FILENO);
   pause(200);  // MPICH's launcher drops what it has not read when a rank ends
   memory_->said = 2;
 }

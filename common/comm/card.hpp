@@ -14,7 +14,7 @@ enum class Beside { Split, End };  // a group is cut into parts; a rank has come
 
 // A card travels as words of 64 bits, as many on every rank of a group: the fixed part, then the counts and the receive
 // counts, one a rank.
-using Words = std::vector<int64_t>;
+using CardWords = std::vector<int64_t>;
 
 struct Card {
   int64_t number;    // of the call on its group, or of the message between its two ranks; from 1
@@ -25,14 +25,12 @@ struct Card {
 };
 
 // The card of one call; `beside` where there is none.
-Words card_for(const std::optional<Call>& call, Beside beside, int64_t number, const std::string& axis, Site at,
+CardWords card_for(const std::optional<Call>& call, Beside beside, int64_t number, const std::string& axis, Site at,
                int ranks);
-const Card& card_of(const Words& words);
+const Card& card_of(const CardWords& words);
 
 // "all-reduce", "split", "the end of the program".
 const char* operation_of(const Card& card);
-// "linear.cpp" of a path.
-const char* file_of(const Site& at);
 
 // "rank 1", "ranks 0, 2".
 std::string ranks_named(const std::vector<int>& ranks);
@@ -46,14 +44,14 @@ std::string ranks_named(const std::vector<int>& ranks);
 //
 // They must agree on operation, type, size, reduction, root and axis; in an all-gather and a reduce-scatter on every
 // rank's count; in an all-to-all on what each pair exchanges.
-std::string disagreement(const std::vector<Words>& cards, const std::vector<int>& world);
+std::string disagreement(const std::vector<CardWords>& cards, const std::vector<int>& world);
 
 // The same for a message, of which the receiver has both cards.
-std::string message_disagreement(const Words& sent, const Words& expected, int from, int to);
+std::string message_disagreement(const CardWords& sent, const CardWords& expected, int from, int to);
 
 // Where calls that agree come from, if not from one line: "mlp.cpp:40 on rank 0; mlp.cpp:44 on rank 1". "" for a
 // broadcast, whose root and receivers may well stand apart, and for what moves nothing. Two sums of one size in another
 // order differ in nothing else; but so does a sum that a program rightly calls on two branches.
-std::string lines_apart(const std::vector<Words>& cards, const std::vector<int>& world);
+std::string lines_apart(const std::vector<CardWords>& cards, const std::vector<int>& world);
 
 }  // namespace course

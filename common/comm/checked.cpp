@@ -33,8 +33,8 @@ struct Checked::Entry {
   std::optional<Call> call;  // none: what is beside the calls
   Site at;
   int from = -1;  // of a message; a group's call has -1. Calls of one group and `from` start in order
-  Words mine;
-  std::vector<Words> cards;  // by rank of the group; of a message only the sender's
+  CardWords mine;
+  std::vector<CardWords> cards;  // by rank of the group; of a message only the sender's
   std::vector<int> awaited;  // whose card each receive is
   std::vector<MPI_Request> receives, sends;
   bool agreed = false, started = false;
@@ -79,22 +79,22 @@ Checked::~Checked() {
 }
 
 std::unique_ptr<Comm> Checked::split(int color, int key, const std::string& name, Site at) {
-  if (size() > 1) make(std::nullopt, Beside::Split, at).wait();
+  if (size() > 1) exchange(std::nullopt, Beside::Split, at).wait();
   MPI_Comm part;
   auto inner_part = inner().split(color, key, name, at);
   check(MPI_Comm_split(own_, color, key, &part), "MPI_Comm_split");
   return std::unique_ptr<Checked>(new Checked(std::move(inner_part), part, together_));
 }
 
-Work Checked::start(const Call& call) { return size() == 1 ? inner().start(call) : make(call, Beside::Split, call.at); }
+Work Checked::start(const Call& call) { return size() == 1 ? inner().start(call) : exchange(call, Beside::Split, call.at); }
 
 void Checked::end(Site at) {
   if (together_->board) together_->board->comes_to_end();
-  if (size() > 1) make(std::nullopt, Beside::End, at).wait();
+  if (size() > 1) exchange(std::nullopt, Beside::End, at).wait();
 }
 
 // "call 8 on tp, all-reduce"
-std::string Checked::words_for(const Entry& entry) const {
+std::string Checked::title_of(const Entry& entry) const {
   const Card& card = card_of(entry.mine);
   const int peer = card.peer < 0 ? -1 : world_ranks_[card.peer];
   if (entry.call && entry.call->op == Op::Send) return cat("message ", card.number, " to rank ", peer, " on ", name());
@@ -109,7 +109,7 @@ std::string Checked::verdict(const Entry& entry) const {
   return message_disagreement(entry.cards[entry.from], entry.mine, world_ranks_[entry.from], world_ranks_[rank()]);
 }
 
-Work Checked::make(const std::optional<Call>& call, Beside beside, Site at) {
+Work Checked::exchange(const std::optional<Call>& call, Beside beside, Site at) {
   const int P = size();
   const bool sends = call && call->op == Op::Send, receives = call && call->op == Op::Recv;
   const int64_t number = sends || receives ? ++messages_[{call->op, call->peer}] : ++calls_;
@@ -191,7 +191,7 @@ bool Checked::Together::poll(Entry& entry) {
   } catch (const Error& error) {  // the transport's own limit
     stuck = error.what();
   }
-  if (!stuck.empty()) give_up(cat(entry.group ? cat(entry.group->words_for(entry), ": ") : "", stuck), entry.at);
+  if (!stuck.empty()) give_up(cat(entry.group ? cat(entry.group->title_of(entry), ": ") : "", stuck), entry.at);
   if (board) board->seen();
   look_for_missing(entry);
   return false;
@@ -215,7 +215,7 @@ void Checked::Together::look_for_missing(Entry& entry) {
   for (size_t i = 0; !held.agreed && i < held.receives.size(); ++i)
     if (!came(held.receives[i])) misses(held.awaited[i]);
   if (sends) misses(entry.call->peer);
-  const std::string call = held.group->words_for(held);
+  const std::string call = held.group->title_of(held);
   if (!ended.empty() && entry.grace.waited() >= kGrace)
     give_up(cat(call, ": ", ranks_named(ended), ended.size() == 1 ? " has" : " have", " ended and will not come"),
             entry.at);
@@ -228,7 +228,7 @@ void Checked::Together::look_for_missing(Entry& entry) {
 void Checked::Together::note_lines(const Entry& entry) {
   const std::string lines = lines_apart(entry.cards, entry.group->world_ranks_);
   if (lines.empty() || !notes.insert(lines).second || entry.group->rank() != 0) return;
-  std::cerr << cat("note: ", entry.group->words_for(entry), ", comes from different lines (", lines,
+  std::cerr << cat("note: ", entry.group->title_of(entry), ", comes from different lines (", lines,
                    "): right only if they mean the same values\n");
 }
 

@@ -15,22 +15,23 @@ std::unique_ptr<Comm> Staged::split(int color, int key, const std::string& name,
 
 Work Staged::start(const Call& call) {
   if (call.in.device == Device::Cpu && call.out.device == Device::Cpu) return inner().start(call);
-  const MemoryScope scope(MemoryClass::Buffers);
   const bool in_place = call.in.data == call.out.data;
+  if (in_place && size() == 1) return {};
+  const bool broadcast = call.op == Op::Broadcast, root = call.peer == rank();
+  const bool gives = call.op != Op::Recv && (!broadcast || root), gets = call.op != Op::Send && (!broadcast || !root);
   const auto on_host = [this](const Elements& x) {
     return std::make_shared<Tensor>(backend_.staging(), Shape{x.count}, x.type);
   };
   const std::shared_ptr<Tensor> in = on_host(call.in), out = in_place ? in : on_host(call.out);
-  if (call.op != Op::Recv) backend_.copy_out(call.in.data, in->raw(), in->bytes());
+  if (gives) backend_.copy_out(call.in.data, in->raw(), in->bytes());
   Call staged = call;
   staged.in = elements_of(*in);
   staged.out = elements_of(*out);
   const auto work = std::make_shared<Work>(inner().start(staged));
-  const bool brings = call.op != Op::Send && call.op != Op::Barrier;
-  return Work([this, work, in, out, brings, to = call.out.data, arrived = false]() mutable {
+  return Work([this, work, in, out, gets, to = call.out.data, arrived = false]() mutable {
     if (arrived) return true;
     if (!work->test()) return false;
-    if (brings) backend_.copy_in(to, out->raw(), out->bytes());
+    if (gets) backend_.copy_in(to, out->raw(), out->bytes());
     return arrived = true;
   });
 }

@@ -98,10 +98,10 @@ void Session::set_up(const SessionOptions& options) {
   *timeout_ = options.timeout;
   threads_ = options.threads > 0 ? options.threads : std::max<int64_t>(1, cores() / ranks_of_node_);
   // All ranks compute on one kind of device, or their sums differ.
-  const double gpus = -world_->max(-cuda_devices());
-  if (options.device == "cuda" || (options.device == "auto" && gpus > 0)) {
-    const int devices = std::max(1, cuda_devices());
-    together(*world_, [&] { backend_ = make_cuda_backend(node.rank % devices); });
+  const int devices = cuda_devices();
+  const bool everywhere = -world_->max(-devices) > 0;
+  if (options.device == "cuda" || (options.device == "auto" && everywhere)) {
+    together(*world_, [&] { backend_ = make_cuda_backend(devices ? node.rank % devices : 0); });
     if (node.rank == 0 && node.ranks > devices)
       std::cerr << cat("note: ", node.ranks, " ranks share ", devices, devices == 1 ? " GPU" : " GPUs",
                        ": right, and no faster than one rank for each\n");

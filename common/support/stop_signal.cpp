@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include "common/signal_stack.hpp"
+
 namespace course {
 namespace {
 
@@ -24,9 +26,8 @@ StopSignal::StopSignal() {
   received = 0, answered = false;
   struct sigaction action {};
   action.sa_handler = note;
-  // What is being written goes on. And a stack of its own (last_words.hpp): oneDNN's matrix product uses the stack pointer for
-  // something else while it computes, so a handler on the stack that is there writes over other memory.
-  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  have_signal_stack();
+  action.sa_flags = SA_RESTART | SA_ONSTACK;  // what is being written goes on
   for (int i = 0; i < 2; ++i) {
     sigaction(signals[i], &action, &before[i]);
     if (before[i].sa_handler == SIG_IGN) sigaction(signals[i], &before[i], nullptr);  // of a background job: it stays ignored

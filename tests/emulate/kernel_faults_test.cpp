@@ -204,5 +204,11 @@ TEST_CASE("emulation: a grid or block that no card can start is refused") {
   Stream stream;
   OnDevice x(1, stream);
   CHECK_THAT(said([&] { launch(number, 1, 1025, 0, stream, x.data, 1); }), Contains("(1025,1,1) threads"));
-  CHECK_THAT(said([&] { launch(number, dim3(1, 70000), 32, 0, stream, x.data, 1); }), Contains("(1,70000,1) blocks"));
+  CHECK_THAT(said([&] { launch(number, {1, 70000}, 32, 0, stream, x.data, 1); }),
+             Contains("1 by 70000 by 1 blocks") && Contains("kernel_faults_test.cpp"));
+  float* data = x.data;  // and by the emulation, where it is asked without launch()
+  int64_t n = 1;
+  void* arguments[] = {&data, &n};
+  CHECK_THAT(said([&] { cuda::check(cudaLaunchKernel(number, dim3(1, 70000), dim3(32), arguments, 0, stream), "number"); }),
+             Contains("(1,70000,1) blocks"));
 }

@@ -25,6 +25,8 @@ void* from_system(int64_t size) {
 
 }  // namespace
 
+BlockSource system_blocks() { return {from_system, std::free}; }
+
 int64_t Pool::rounded(int64_t bytes) {
   const int64_t power = std::bit_floor(static_cast<uint64_t>(bytes));
   return round_up(bytes, std::max(kAlign, power / 8));
@@ -39,10 +41,10 @@ void* Pool::allocate(int64_t bytes, MemoryClass what) {
     memory = ready.back();
     ready.pop_back();
   } else {
-    memory = from_system(size);
+    memory = source_.take(size);
     if (!memory) {
       give_back();
-      memory = from_system(size);
+      memory = source_.take(size);
     }
     require(memory, "out of memory: ", bytes, " bytes asked for, ", use_.now, " in use");
     use_.from_system += size;
@@ -72,7 +74,7 @@ void Pool::reset_peak() {
 
 void Pool::give_back() {
   for (auto& [size, blocks] : free_) {
-    for (void* memory : blocks) std::free(memory);
+    for (void* memory : blocks) source_.give(memory);
     blocks.clear();
   }
 }

@@ -1,4 +1,4 @@
-// The processor's memory: a caching allocator.
+// Memory of the host: a caching allocator.
 //
 // A block goes back to a free list of its rounded size and is given out again from there, so a training step, which
 // asks for the same sizes as the one before, asks the system for nothing. Rounding wastes at most an eighth.
@@ -13,9 +13,16 @@
 
 namespace course {
 
+// Where blocks come from and go back to. `take` gives null when there is no more; 64-byte aligned.
+struct BlockSource {
+  void* (*take)(int64_t bytes);
+  void (*give)(void* block);
+};
+BlockSource system_blocks();  // with huge pages for large ones
+
 class Pool : public Allocator {
  public:
-  Pool() = default;
+  explicit Pool(BlockSource source = system_blocks()) : source_(source) {}
   Pool(const Pool&) = delete;
   ~Pool() override;  // gives the free blocks back; all tensors must be gone
 
@@ -32,6 +39,7 @@ class Pool : public Allocator {
  private:
   void give_back();
 
+  BlockSource source_;
   mutable std::mutex mutex_;
   std::unordered_map<int64_t, std::vector<void*>> free_;  // by rounded size
   MemoryUse use_;

@@ -294,14 +294,10 @@ void launch_wide(void (*kernel)(Parameters...), Grid grid, int threads, int64_t 
   launch(kernel, grid, threads, bytes, stream, std::forward<Arguments>(arguments)...);
 }
 
-dim3 grid_of(int64_t tiles, int64_t heads, int64_t B) {
-  return dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(heads), static_cast<unsigned>(B));
-}
-
 template <typename Z>
 void forward(const float* q, const float* k, const float* v, const int32_t* attend, float* y, float* lse,
              const AttentionSizes& z, cudaStream_t stream) {
-  launch_wide(attention_kernel<Z>, grid_of(ceil_div(z.S, Z::kOwn), z.H, z.B), Z::kBlock,
+  launch_wide(attention_kernel<Z>, {ceil_div(z.S, Z::kOwn), z.H, z.B}, Z::kBlock,
               Z::kOwnTile + 2 * Z::kOtherTile + Z::kWeights, stream, q, k, v, attend, y, lse, z);
 }
 
@@ -309,9 +305,9 @@ template <typename Z>
 void backward(const float* dy, const float* q, const float* k, const float* v, const int32_t* attend, const float* lse,
               const float* delta, float* dq, float* dk, float* dv, const AttentionSizes& z, cudaStream_t stream) {
   constexpr int64_t floats = 2 * Z::kOwnTile + 2 * Z::kOtherTile + Z::kWeights;
-  launch_wide(attention_dq_kernel<Z>, grid_of(ceil_div(z.S, Z::kOwn), z.H, z.B), Z::kBlock, floats, stream, dy, q, k, v,
+  launch_wide(attention_dq_kernel<Z>, {ceil_div(z.S, Z::kOwn), z.H, z.B}, Z::kBlock, floats, stream, dy, q, k, v,
               attend, lse, delta, dq, z);
-  launch_wide(attention_dkv_kernel<Z>, grid_of(ceil_div(z.T, Z::kOwn), z.K, z.B), Z::kBlock, floats, stream, dy, q, k,
+  launch_wide(attention_dkv_kernel<Z>, {ceil_div(z.T, Z::kOwn), z.K, z.B}, Z::kBlock, floats, stream, dy, q, k,
               v, attend, lse, delta, dk, dv, z);
 }
 

@@ -104,7 +104,7 @@ class CudaBackend : public Backend {
 
   cuda::Stream stream_;
   mutable DeviceMemory memory_;  // functions that change nothing need room too
-  PinnedMemory staging_;
+  Pool staging_{pinned_blocks()};
   cuda::Blas blas_;
 };
 

@@ -37,27 +37,12 @@ void DeviceMemory::release(void* memory, int64_t bytes, MemoryClass what) {
   use_.released(bytes, what);
 }
 
-void* PinnedMemory::allocate(int64_t bytes, MemoryClass) {
-  const std::lock_guard lock(mutex_);
-  std::vector<void*>& ready = free_[bytes];
-  void* memory = nullptr;
-  if (ready.empty()) {
-    cuda::check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
-  } else {
-    memory = ready.back();
-    ready.pop_back();
-  }
-  return memory;
-}
-
-void PinnedMemory::release(void* memory, int64_t bytes, MemoryClass) {
-  const std::lock_guard lock(mutex_);
-  free_[bytes].push_back(memory);
-}
-
-PinnedMemory::~PinnedMemory() {
-  for (const auto& [size, blocks] : free_)
-    for (void* memory : blocks) cudaFreeHost(memory);
+BlockSource pinned_blocks() {
+  return {[](int64_t bytes) {
+            void* block = nullptr;
+            return cudaMallocHost(&block, bytes) == cudaSuccess ? block : nullptr;
+          },
+          [](void* block) { cudaFreeHost(block); }};
 }
 
 }  // namespace course

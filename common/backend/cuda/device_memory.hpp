@@ -3,11 +3,7 @@
 
 #include <cuda_runtime.h>
 
-#include <mutex>
-#include <unordered_map>
-#include <vector>
-
-#include "common/backend/backend.hpp"
+#include "common/backend/cpu/pool.hpp"
 
 namespace course {
 
@@ -32,21 +28,7 @@ class DeviceMemory : public Allocator {
   MemoryUse use_;
 };
 
-// Pages of the host that the card reads and writes itself. Making them is slow (the driver pins each), so blocks are kept by
-// size and given out again, as Pool does.
-class PinnedMemory : public Allocator {
- public:
-  PinnedMemory() = default;
-  PinnedMemory(const PinnedMemory&) = delete;
-  ~PinnedMemory() override;
-
-  Device device() const override { return Device::Cpu; }
-  void* allocate(int64_t bytes, MemoryClass what) override;
-  void release(void* memory, int64_t bytes, MemoryClass what) override;
-
- private:
-  std::mutex mutex_;
-  std::unordered_map<int64_t, std::vector<void*>> free_;  // by size
-};
+// Pages of the host that the card reads and writes itself, for a Pool: making them is slow, the driver pins each.
+BlockSource pinned_blocks();
 
 }  // namespace course

@@ -8,6 +8,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <source_location>
 #include <tuple>
@@ -17,14 +18,17 @@
 
 namespace course::cuda {
 
-// How many blocks, and the line that starts them.
+// How many blocks, and the line that starts them. Throws Error where a card has no room for so many in a row.
 struct Grid {
   dim3 blocks;
   std::source_location at;
   Grid(int64_t x, std::source_location where = std::source_location::current())  // NOLINT: implicit on purpose
-      : blocks(static_cast<unsigned>(x)), at(where) {}
-  Grid(dim3 all, std::source_location where = std::source_location::current())  // NOLINT: implicit on purpose
-      : blocks(all), at(where) {}
+      : Grid(x, 1, 1, where) {}
+  Grid(int64_t x, int64_t y, int64_t z = 1, std::source_location where = std::source_location::current())
+      : blocks(static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)), at(where) {
+    if (x > 0x7fffffff || y > 65535 || z > 65535)
+      throw Error(cat("a kernel on ", x, " by ", y, " by ", z, " blocks; a GPU takes 2147483647 by 65535 by 65535"), where);
+  }
 };
 
 // Threads of a block for kernels that do the same to every element.

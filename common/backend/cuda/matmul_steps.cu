@@ -12,10 +12,6 @@ namespace course::cuda {
 
 namespace {
 
-dim3 grid_of(int64_t M, int64_t N, int tile) {
-  return dim3(static_cast<unsigned>(ceil_div(N, tile)), static_cast<unsigned>(ceil_div(M, tile)));
-}
-
 // Step 1: a thread takes one element of c and fetches a row of a and a column of b for it. Two fetches, one
 // multiply-add.
 constexpr int kSide = 16;
@@ -91,16 +87,16 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void matmul_of_thread(const float* a, const float* b, float* c, int64_t M, int64_t N, int64_t K, cudaStream_t stream) {
-  launch(matmul_of_thread_kernel, grid_of(M, N, kSide), dim3(kSide, kSide), 0, stream, a, b, c, M, N, K);
+  launch(matmul_of_thread_kernel, {ceil_div(N, kSide), ceil_div(M, kSide)}, dim3(kSide, kSide), 0, stream, a, b, c, M, N, K);
 }
 
 void matmul_in_shared(const float* a, const float* b, float* c, int64_t M, int64_t N, int64_t K, cudaStream_t stream) {
-  launch(matmul_in_shared_kernel, grid_of(M, N, kSide), dim3(kSide, kSide), 0, stream, a, b, c, M, N, K);
+  launch(matmul_in_shared_kernel, {ceil_div(N, kSide), ceil_div(M, kSide)}, dim3(kSide, kSide), 0, stream, a, b, c, M, N, K);
 }
 
 void matmul_in_registers(const float* a, const float* b, float* c, int64_t M, int64_t N, int64_t K,
                          cudaStream_t stream) {
-  launch(matmul_in_registers_kernel, grid_of(M, N, kTile), kThreads, 0, stream, a, b, c, M, N, K);
+  launch(matmul_in_registers_kernel, {ceil_div(N, kTile), ceil_div(M, kTile)}, kThreads, 0, stream, a, b, c, M, N, K);
 }
 
 }  // namespace course::cuda

@@ -46,8 +46,7 @@ __global__ void column_sums_kernel(const float* x, int64_t N, int64_t E, int64_t
 }
 
 void column_sums(const float* x, int64_t N, int64_t E, int64_t parts, float* sums, bool adds, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(ceil_div(E, kWarp)), static_cast<unsigned>(parts));
-  launch(column_sums_kernel, grid, kThreads, 0, stream, x, N, E, ceil_div(N, parts), sums, adds);
+  launch(column_sums_kernel, {ceil_div(E, kWarp), parts}, kThreads, 0, stream, x, N, E, ceil_div(N, parts), sums, adds);
 }
 
 constexpr int64_t kMostParts = 512;

@@ -18,7 +18,7 @@ Call call_of(Op op, int64_t count, DType type = DType::F32) {
 
 // Three ranks, 4, 7 and 9 of the world: what they disagree about if rank 7 makes another call.
 std::string apart(const Call& call, const Call& other, const std::string& other_axis = "tp") {
-  std::vector<Words> cards;
+  std::vector<CardWords> cards;
   for (int r = 0; r < 3; ++r)
     cards.push_back(card_for(r == 1 ? other : call, Beside::Split, 3, r == 1 ? other_axis : "tp", call.at, 3));
   return disagreement(cards, {4, 7, 9});
@@ -79,7 +79,7 @@ TEST_CASE("cards that differ name what, with every rank's value") {
 TEST_CASE("an all-to-all agrees pair by pair") {
   // Row r: what rank r sends to each.
   const std::vector<Counts> sent = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}};
-  std::vector<Words> cards;
+  std::vector<CardWords> cards;
   for (int r = 0; r < 3; ++r) {
     Call call = call_of(Op::AllToAll, 3 * (r + 1));  // sizes differ rightly
     call.counts = sent[r];
@@ -97,7 +97,7 @@ TEST_CASE("an all-to-all agrees pair by pair") {
 TEST_CASE("a source line alone is no disagreement, but it is seen") {
   const Call here = call_of(Op::AllReduce, 12);
   const Site there = Site::current();
-  std::vector<Words> cards = {card_for(here, Beside::Split, 1, "tp", here.at, 2),
+  std::vector<CardWords> cards = {card_for(here, Beside::Split, 1, "tp", here.at, 2),
                               card_for(here, Beside::Split, 1, "tp", there, 2)};
   CHECK(disagreement(cards, {0, 1}) == "");
   CHECK(lines_apart(cards, {0, 1}) ==

@@ -38,10 +38,6 @@ struct Thread {
 };
 
 std::string show(const uint3& i) { return cat("(", i.x, ",", i.y, ",", i.z, ")"); }
-std::string place(const std::source_location& at) {
-  const std::string file = at.file_name();
-  return cat(file.substr(file.find_last_of('/') + 1), ":", at.line());
-}
 
 // The order of turns.
 class Order {
@@ -172,12 +168,12 @@ std::string Block::stuck() const {
   });
   const auto elsewhere = found == end ? threads_.end() : found;
   const std::string who = cat("thread ", show(first->index), " of block ", show(blockIdx), " waits at ",
-                              place(first->at));
+                              place_of(first->at));
   const std::string rest =
       elsewhere == threads_.end() ? "no lane is missing, but the mask names lanes that this block has not"
       : elsewhere->state == State::Done
           ? cat("thread ", show(elsewhere->index), " has ended")
-          : cat("thread ", show(elsewhere->index), " waits at ", place(elsewhere->at));
+          : cat("thread ", show(elsewhere->index), " waits at ", place_of(elsewhere->at));
   return cat(barrier ? "a barrier that not all threads reach: " : "a shuffle without all lanes of its mask: ", who, ", ",
              rest);
 }

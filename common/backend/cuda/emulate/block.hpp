@@ -5,10 +5,10 @@
 // COURSE_EMULATE_ORDER is forward, backward, or a number to draw from (the default is 1). Blocks follow the same order.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cstddef>
 #include <string>
-
-#include <cuda_runtime.h>
 
 namespace course::emulate {
 

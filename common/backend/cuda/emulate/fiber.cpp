@@ -3,8 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdint>
-
+#include "common/backend/cuda/emulate/machine.hpp"
 #include "common/check.hpp"
 
 namespace course::emulate {
@@ -31,74 +30,21 @@ void Fiber::begin() {
   pause();
 }
 
-#if defined(__x86_64__)
-
-extern "C" void course_switch_stack(void** save, void* load);
-asm(R"(
-.text
-.globl course_switch_stack
-.type course_switch_stack, @function
-course_switch_stack:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
-  ret
-.size course_switch_stack, .-course_switch_stack
-)");
-
 void Fiber::start(void (*body)(void*), void* with) {
   body_ = body;
   with_ = with;
   done_ = false;
-  // As if begin() had been called: on its entry the stack pointer is 8 past a multiple of 16.
-  void** top = reinterpret_cast<void**>(stack_ + bytes_) - 2;
-  *top = reinterpret_cast<void*>(&Fiber::begin);
-  here_ = top - 6;  // the six registers, whatever they hold
+  here_ = prepare_stack(stack_, bytes_, &Fiber::begin);
 }
 
 void Fiber::resume() {
   running = this;
-  course_switch_stack(&caller_, here_);
+  switch_stack(&caller_, here_);
 }
 
 void Fiber::pause() {
   Fiber& fiber = *running;
-  course_switch_stack(&fiber.here_, fiber.caller_);
+  switch_stack(&fiber.here_, fiber.caller_);
 }
-
-#else
-
-void Fiber::start(void (*body)(void*), void* with) {
-  body_ = body;
-  with_ = with;
-  done_ = false;
-  getcontext(&here_);
-  here_.uc_stack = {stack_, 0, bytes_};
-  here_.uc_link = nullptr;
-  makecontext(&here_, &Fiber::begin, 0);
-}
-
-void Fiber::resume() {
-  running = this;
-  swapcontext(&caller_, &here_);
-}
-
-void Fiber::pause() {
-  Fiber& fiber = *running;
-  swapcontext(&fiber.here_, &fiber.caller_);
-}
-
-#endif
 
 }  // namespace course::emulate

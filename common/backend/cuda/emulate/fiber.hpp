@@ -1,13 +1,8 @@
 // A fiber: a stack of its own and the place where to go on on it. Switching saves the registers that a called function must
-// keep and changes the stack, about 10 ns; no system call, and only one fiber of a thread runs at a time.
-// System V AMD64 ABI 1.0, section 3.2.1; on other processors ucontext does the same, more slowly.
+// keep and changes the stack (machine.hpp). Only one fiber of a thread runs at a time.
 #pragma once
 
 #include <cstddef>
-
-#if !defined(__x86_64__)
-#include <ucontext.h>
-#endif
 
 namespace course::emulate {
 
@@ -31,11 +26,7 @@ class Fiber {
   void (*body_)(void*) = nullptr;
   void* with_ = nullptr;
   bool done_ = true;
-#if defined(__x86_64__)
-  void *here_ = nullptr, *caller_ = nullptr;  // stack pointers
-#else
-  ucontext_t here_, caller_;
-#endif
+  void *here_ = nullptr, *caller_ = nullptr;  // where it goes on, and who resumed it
 };
 
 }  // namespace course::emulate

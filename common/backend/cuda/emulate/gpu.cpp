@@ -9,7 +9,9 @@
 #include <memory>
 
 #include "common/backend/cuda/emulate/block.hpp"
+#include "common/backend/cuda/emulate/machine.hpp"
 #include "common/check.hpp"
+#include "common/signal_stack.hpp"
 
 namespace course::emulate {
 namespace {
@@ -20,24 +22,19 @@ struct sigaction before_us {};
 void on_fault(int signal, siginfo_t* info, void* context) {
   Gpu& gpu = Gpu::get();
   const void* at = info->si_addr;
-#if defined(__x86_64__)
-  const bool writes = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2;
-#else
-  (void)context;
-  const bool writes = false;
-#endif
+  const std::string does = refused_access(context);
   static std::string text;
   if (in_kernel()) {
     const Piece* piece = gpu.arena.find(at);
     const bool inside = piece && at >= piece->begin && at < piece->begin + piece->bytes;
-    text = !gpu.arena.holds(at) ? cat(writes ? "writes" : "reads", " address ", at, ", which is not device memory")
-           : inside ? cat(writes ? "writes " : "reads ", gpu.arena.describe(at), " that ",
-                          writes ? "no argument lets it write" : "no argument points to")
-                    : cat(writes ? "writes " : "reads ", gpu.arena.describe(at));
+    text = !gpu.arena.holds(at) ? cat(does, " address ", at, ", which is not device memory")
+           : inside             ? cat(does, " ", gpu.arena.describe(at), " that no argument lets it ",
+                                      does == "writes" ? "write" : "touch")
+                                : cat(does, " ", gpu.arena.describe(at));
     end_kernel(text.c_str());
   }
   if (gpu.arena.holds(at)) {
-    text = cat("emulated GPU: the host ", writes ? "writes" : "reads", " device memory, ", gpu.arena.describe(at),
+    text = cat("emulated GPU: the host ", does, " device memory, ", gpu.arena.describe(at),
                "; copy it with cudaMemcpyAsync\n");
     [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
   }
@@ -53,8 +50,6 @@ const char* generic(cudaError_t code) {
     case cudaErrorInvalidMemcpyDirection: return "invalid copy direction for memcpy";
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice: return "invalid device ordinal";
-    case cudaErrorInvalidResourceHandle: return "invalid resource handle";
-    case cudaErrorNotReady: return "device not ready";
     case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
   }
@@ -70,21 +65,16 @@ Gpu& Gpu::get() {
 
 // Others may have put their own handler in our place, as Catch2 does for each test case.
 void Gpu::watch_faults() {
-  static char stack[64 << 10];
   struct sigaction now {};
   sigaction(SIGSEGV, nullptr, &now);
   if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_fault) return;
   before_us = now;
-  stack_t own{};
-  own.ss_sp = stack;
-  own.ss_size = sizeof stack;
-  sigaltstack(&own, nullptr);
+  have_signal_stack();
   struct sigaction action {};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigaction(SIGSEGV, &action, nullptr);
 }
-
 
 cudaError_t Gpu::failed(cudaError_t code, std::string what, bool sticky) {
   text_ = cat(generic(code), ": ", what);

@@ -2,6 +2,8 @@
 // on it in runtime.cpp, those of cuBLAS in cublas.cpp.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <map>
 #include <string>
 #include <utility>
@@ -9,7 +11,6 @@
 
 #include "common/backend/cuda/emulate/device_arena.hpp"
 #include "common/backend/cuda/emulate/streams.hpp"
-#include <cuda_runtime.h>
 
 struct CUstream_st {
   int id;
@@ -17,7 +18,6 @@ struct CUstream_st {
 };
 struct CUevent_st {
   course::emulate::Clock clock;
-  double at = 0;  // seconds
 };
 
 namespace course::emulate {
@@ -45,6 +45,12 @@ class Gpu {
     const std::string wrong = work();
     for (const auto& [piece, writes] : pieces) arena.close(*piece);
     return wrong.empty() ? cudaSuccess : failed(cudaErrorLaunchFailure, wrong, true);
+  }
+
+  // The same for what needs no look at the memory: an order on the stream, and nothing else.
+  cudaError_t order(cudaStream_t stream, const std::string& what, const std::vector<Touch>& touches) {
+    std::vector<std::pair<Piece*, bool>> pieces;
+    return sticky_ != cudaSuccess ? sticky_ : prepare(stream, what, touches, pieces);
   }
 
   void watch_faults();  // before device memory is handed out or opened

@@ -4,7 +4,6 @@
 #include "common/backend/cuda/emulate/block.hpp"
 #include "common/backend/cuda/emulate/gpu.hpp"
 #include "common/check.hpp"
-#include "common/clock.hpp"
 
 using course::cat;
 using course::emulate::Gpu;
@@ -43,21 +42,8 @@ cudaError_t cudaGetDevice(int* device) {
   return done();
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  *properties = {"emulated GPU", course::emulate::emulated_bytes, 9, 0, 2};
-  return done();
-}
-
-cudaError_t cudaDeviceSynchronize() { return done(); }
-
 cudaError_t cudaDeviceReset() {
   Gpu::get().reset();
-  return cudaSuccess;
-}
-
-cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
-cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = 13000;
   return cudaSuccess;
 }
 
@@ -78,8 +64,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return done();
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
-
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   Gpu::get().stream(stream)->clock.merge(event->clock);
   return done();
@@ -90,8 +74,6 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return done();
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
-
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
   return done();
@@ -99,19 +81,6 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->clock = Gpu::get().stream(stream)->clock;
-  event->at = course::seconds_now();
-  return done();
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
-
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  Gpu::get().host.merge(event->clock);
-  return done();
-}
-
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
-  *milliseconds = static_cast<float>((to->at - from->at) * 1e3);
   return done();
 }
 
@@ -138,7 +107,7 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   Piece* piece = gpu.arena.find(memory);
   if (!piece || piece->begin != memory)
     return gpu.failed(cudaErrorInvalidValue, cat("cudaFreeAsync of an address ", gpu.arena.describe(memory)), true);
-  const cudaError_t code = gpu.run(stream, "cudaFreeAsync", {{memory, true}}, [] { return std::string(); });
+  const cudaError_t code = gpu.order(stream, "cudaFreeAsync", {{memory, true}});
   const std::string wrong = gpu.arena.release(piece);
   return wrong.empty() || code != cudaSuccess ? code : gpu.failed(cudaErrorIllegalAddress, wrong, true);
 }
@@ -180,24 +149,6 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
     std::memmove(to, from, bytes);
     return std::string();
   });
-}
-
-cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
-  Gpu& gpu = Gpu::get();
-  if (gpu.state() != cudaSuccess || bytes == 0) return gpu.state();
-  const Piece* piece = gpu.arena.find(memory);
-  if (!piece || static_cast<char*>(memory) + bytes > piece->begin + piece->bytes)
-    return gpu.failed(cudaErrorInvalidValue, cat("cudaMemsetAsync of ", bytes, " bytes leaves its allocation"));
-  return gpu.run(stream, "cudaMemsetAsync", {{memory, true}}, [&] {
-    std::memset(memory, value, bytes);
-    return std::string();
-  });
-}
-
-cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  *total = course::emulate::emulated_bytes;
-  *free = *total - Gpu::get().arena.used();
-  return done();
 }
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {

@@ -9,7 +9,6 @@ enum cublasStatus_t {
   CUBLAS_STATUS_EXECUTION_FAILED = 13,
 };
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
-enum cublasMath_t { CUBLAS_DEFAULT_MATH = 0, CUBLAS_PEDANTIC_MATH = 2, CUBLAS_TF32_TENSOR_OP_MATH = 3 };
 using cublasHandle_t = struct cublasContext*;
 
 const char* cublasGetStatusString(cublasStatus_t status);
@@ -17,7 +16,6 @@ cublasStatus_t cublasCreate(cublasHandle_t* handle);
 cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
 cublasStatus_t cublasGetStream(cublasHandle_t handle, cudaStream_t* stream);
-cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
 // c [m,n] = alpha · op(a) [m,k] · op(b) [k,n] + beta · c
 cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
                            const float* alpha, const float* a, int lda, const float* b, int ldb, const float* beta,

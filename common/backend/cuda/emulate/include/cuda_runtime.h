@@ -3,7 +3,6 @@
 // here is not used. See ../README.md for what is checked on the way.
 #pragma once
 
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +15,6 @@
 // ---- the language ----
 #define __global__
 #define __device__
-#define __host__
-#define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__ thread_local  // one block runs at a time, on one thread of the processor
@@ -29,28 +26,8 @@ struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
-struct alignas(8) float2 {
-  float x, y;
-};
-struct alignas(16) float4 {
-  float x, y, z, w;
-};
-inline float2 make_float2(float x, float y) { return {x, y}; }
-inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-
 extern thread_local uint3 threadIdx, blockIdx;
 extern thread_local dim3 blockDim, gridDim;
-inline constexpr int warpSize = 32;
-
-inline float rsqrtf(float x) { return 1 / sqrtf(x); }
-template <typename T>
-T min(T a, T b) {
-  return b < a ? b : a;
-}
-template <typename T>
-T max(T a, T b) {
-  return a < b ? b : a;
-}
 
 // ---- errors ----
 enum cudaError_t {
@@ -61,8 +38,6 @@ enum cudaError_t {
   cudaErrorInvalidMemcpyDirection = 21,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
-  cudaErrorInvalidResourceHandle = 400,
-  cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorLaunchFailure = 719,
 };
@@ -70,19 +45,10 @@ const char* cudaGetErrorString(cudaError_t code);  // what was found, where the 
 cudaError_t cudaGetLastError();
 
 // ---- devices ----
-struct cudaDeviceProp {
-  char name[256];
-  size_t totalGlobalMem;
-  int major, minor, multiProcessorCount;
-};
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
-cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaDeviceReset();  // also forgets a fault, after which every other call fails
-cudaError_t cudaDriverGetVersion(int* version);
-cudaError_t cudaRuntimeGetVersion(int* version);
 
 // ---- streams and events ----
 using cudaStream_t = struct CUstream_st*;
@@ -91,20 +57,14 @@ inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
-cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
-cudaError_t cudaEventCreate(cudaEvent_t* event);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
-cudaError_t cudaEventQuery(cudaEvent_t event);
-cudaError_t cudaEventSynchronize(cudaEvent_t event);
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to);
 
 // ---- memory ----
 enum cudaMemcpyKind {
-  cudaMemcpyHostToHost,
-  cudaMemcpyHostToDevice,
+  cudaMemcpyHostToDevice = 1,
   cudaMemcpyDeviceToHost,
   cudaMemcpyDeviceToDevice,
 };
@@ -115,8 +75,6 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream);
 cudaError_t cudaMallocHost(void** memory, size_t bytes);
 cudaError_t cudaFreeHost(void* memory);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
-cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream);
-cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device);
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value);
 
@@ -199,17 +157,4 @@ T __shfl_down_sync(unsigned mask, T value, unsigned by, int = 32,
                    std::source_location at = std::source_location::current()) {
   const int from = course::emulate::lane() + static_cast<int>(by);
   return course::emulate::exchanged(mask, value, from > 31 ? course::emulate::lane() : from, at);
-}
-
-// Threads of an emulated GPU take turns, so these need no more than what they say. Whole numbers only: a sum of floats in
-// the order in which threads arrive is another sum each time.
-template <typename T>
-T atomicAdd(T* at, std::type_identity_t<T> value) {
-  static_assert(std::is_integral_v<T>);
-  return std::exchange(*at, *at + value);
-}
-template <typename T>
-T atomicMin(T* at, std::type_identity_t<T> value) {
-  static_assert(std::is_integral_v<T>);
-  return std::exchange(*at, value < *at ? value : *at);
 }
