@@ -71,8 +71,13 @@ void GradientWatch::find(int64_t step) {
   for (const std::string& text : all) {
     if (text.empty() || std::stoll(text) >= best) continue;
     best = std::stoll(text);
-    bad_ = cat("step ", step, ": first value that is not finite: ", text.substr(text.find(' ') + 1));
+    bad_ = text.substr(text.find(' ') + 1);
+    bad_step_ = step;
   }
+}
+
+std::string GradientWatch::first_bad() const {
+  return bad_.empty() ? "" : cat("step ", bad_step_, ": ", kFirstBad, bad_);
 }
 
 double GradientWatch::norm() const { return std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0)); }

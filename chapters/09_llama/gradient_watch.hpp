@@ -25,7 +25,8 @@ class GradientWatch {
   nlohmann::json json(int64_t step) const;  // {"step": 1, "norm": 1.2, "norms": {"lm_head.weight": 0.3, ...}}
   // The first value that was not finite, in the order of computation: in a forward the module whose output it was, else
   // the parameter whose gradient; with rank, index and step. "" where all were finite. The same on every rank.
-  const std::string& first_bad() const { return bad_; }
+  std::string first_bad() const;
+  const std::string& first_bad_value() const { return bad_; }  // the same without the step and the words before it
   // The largest and smallest gradients, by their mean norm over the steps.
   std::string table() const;
 
@@ -43,7 +44,11 @@ class GradientWatch {
   std::shared_ptr<Outputs> outputs_ = std::make_shared<Outputs>();
   std::vector<double> squares_, sum_of_norms_;
   int64_t looks_ = 0;
+  int64_t bad_step_ = 0;
   std::string bad_;
 };
+
+// What goes before the place of such a value.
+inline constexpr const char* kFirstBad = "first value that is not finite: ";
 
 }  // namespace course

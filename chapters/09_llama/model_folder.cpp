@@ -1,12 +1,10 @@
 #include "chapters/09_llama/model_folder.hpp"
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "common/support/folder.hpp"
+#include "common/support/write_aside.hpp"
 
 namespace course {
 namespace {
@@ -33,12 +31,7 @@ void write_config(const LlamaConfig& config, const Tokenizer& tokenizer, const f
   if (const auto id = tokenizer.bos()) fields["bos_token_id"] = *id;  // unsaid, Hugging Face takes 1 and 2
   if (const auto id = tokenizer.eos()) fields["eos_token_id"] = *id;
   if (const auto id = tokenizer.pad()) fields["pad_token_id"] = *id;
-  const fs::path aside = path.string() + ".part";
-  std::ofstream out(aside);
-  out << fields.dump(2) << "\n";
-  out.close();
-  require(out, aside.string(), ": cannot be written: ", std::strerror(errno));
-  fs::rename(aside, path);
+  write_aside(path, fields.dump(2) + "\n");
 }
 
 }  // namespace

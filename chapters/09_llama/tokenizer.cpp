@@ -1,13 +1,12 @@
 #include "chapters/09_llama/tokenizer.hpp"
 
-#include <unistd.h>
-
 #include <fstream>
 #include <iterator>
 
 #include "chapters/09_llama/tokenizer_bytes.hpp"
 #include "chapters/09_llama/tokenizer_pattern.hpp"
 #include "common/check.hpp"
+#include "common/support/write_aside.hpp"
 
 namespace course {
 namespace {
@@ -54,18 +53,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   }
 }
 
-void Tokenizer::save(const std::filesystem::path& path) const {
-  const std::filesystem::path aside = cat(path.string(), ".", getpid(), ".part");  // two programs may save one tokenizer
-  std::ofstream file(aside, std::ios::binary);
-  file << write_tokenizer_json(data_);
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(aside, path, error);
-  if (file && !error) return;
-  std::error_code ignored;
-  std::filesystem::remove(aside, ignored);
-  fail(cat(path.string(), ": cannot be written", error ? ": " + error.message() : ""));
-}
+void Tokenizer::save(const std::filesystem::path& path) const { write_aside(path, write_tokenizer_json(data_)); }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
   Ids ids;

@@ -1,31 +1,19 @@
 #include "chapters/09_llama/training_data.hpp"
 
-#include <xxhash.h>
-
 #include <filesystem>
+#include <span>
 
 #include "chapters/09_llama/bpe_trainer.hpp"
 #include "chapters/09_llama/text.hpp"
 #include "chapters/09_llama/token_file.hpp"
 #include "common/clock.hpp"
 #include "common/rng.hpp"
+#include "common/support/hash.hpp"
 
 namespace course {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string in_digits(XXH64_hash_t hash) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return text;
-}
-
-std::string hash_of(const std::vector<std::string>& documents) {
-  XXH64_hash_t hash = 0;
-  for (const auto& document : documents) hash = XXH3_64bits_withSeed(document.data(), document.size(), hash);
-  return in_digits(hash);
-}
 
 // "a.txt, b.txt", or the first two and how many more.
 std::string names_of(const std::vector<std::string>& paths) {
@@ -36,10 +24,9 @@ std::string names_of(const std::vector<std::string>& paths) {
 }
 
 DataSource source_of(const TrainingData& data, const std::vector<std::string>& texts, const std::string& tokenizer) {
-  const auto& ids = data.train.ids();
   const std::string json = write_tokenizer_json(data.tokenizer->data());
-  return {names_of(texts), in_digits(XXH3_64bits(ids.data(), ids.size() * sizeof(int32_t))), tokenizer,
-          in_digits(XXH3_64bits(json.data(), json.size()))};
+  return {names_of(texts), hash_of(std::as_bytes(std::span(data.train.ids()))), tokenizer,
+          hash_of(std::as_bytes(std::span(json)))};
 }
 
 // `file`: where it is kept, or would be.

@@ -128,16 +128,16 @@ std::string TrainingLoop::first_non_finite_value() {
       if (const std::string where = bad_value(p->backend(), p->owned(), p->owned_box(), p->global()); !where.empty())
         bad = cat("weight ", p->name(), " on rank ", session.rank(), ", ", where);
   for (const std::string& text : session.world().all_gather_text(bad))
-    if (!text.empty()) return cat("first value that is not finite: ", text);
+    if (!text.empty()) return cat(kFirstBad, text);
   GradientWatch watch(trainer.model(), session.world());
   trainer.on_gradients([&](int64_t step) { watch.look(step); });
   try {
     trainer.step();
   } catch (const NonFiniteStep&) {
-    const std::string& said = watch.first_bad();
-    return said.empty() ? "all outputs and gradients are finite" : said.substr(said.find(": ") + 2);  // less "step 2: "
+    const std::string& bad = watch.first_bad_value();
+    return bad.empty() ? "all outputs and gradients are finite" : cat(kFirstBad, bad);
   }
-  return "tried again it was finite";
+  return "tried again it was finite, and that step was taken";
 }
 
 void TrainingLoop::run(Metrics& metrics) {

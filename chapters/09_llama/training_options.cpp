@@ -91,6 +91,8 @@ void TrainingOptions::settle(const Cli& cli, int64_t ranks) {
   require_usage(seq <= config_.max_position_embeddings, "--seq ", seq, ": the model's positions end at ",
                 config_.max_position_embeddings);
 
+  require_usage(!takes_.ddp || ddp || !cli.given("--bucket-mb"), "--bucket-mb needs --ddp: FSDP's messages are its layers");
+
   if (!takes_.dp) dp = 1;
   if (!takes_.tp) tp = 1;
   if (tp == 0 && dp == 0) dp = 1;

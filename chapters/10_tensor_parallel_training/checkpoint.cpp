@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "chapters/10_tensor_parallel_training/checkpoint_index.hpp"
+#include "common/support/hash.hpp"
 #include "common/support/safetensors.hpp"
 #include "common/support/session.hpp"
 
@@ -89,13 +90,16 @@ json read_index(const std::string& folder, Comm& world) {
 }
 
 // `written` gets the name `complete`. A folder that has it already trades places with it where the file system can do
-// that in one step; else the old one is `replaced`, whole, until the new one has its name.
+// that in one step; else the old one is `replaced`, whole, until the new one has its name. On failure the old one has it.
 void put_in_place(const fs::path& written, const fs::path& complete, const fs::path& replaced) {
-  if (fs::exists(complete)) {
-    if (renameat2(AT_FDCWD, written.c_str(), AT_FDCWD, complete.c_str(), RENAME_EXCHANGE) == 0) return;
-    fs::rename(complete, replaced);
-  }
-  fs::rename(written, complete);
+  if (!fs::exists(complete)) return fs::rename(written, complete);
+  if (renameat2(AT_FDCWD, written.c_str(), AT_FDCWD, complete.c_str(), RENAME_EXCHANGE) == 0) return;
+  fs::rename(complete, replaced);
+  std::error_code error;
+  fs::rename(written, complete, error);
+  if (!error) return;
+  fs::rename(replaced, complete);
+  fail(cat(complete.string(), ": cannot take this name: ", error.message()));
 }
 
 bool is_complete(const fs::path& folder) {
@@ -115,8 +119,7 @@ std::string newest_here(const std::string& dir) {
 // A checkpoint in words that differ where it does.
 std::string seen(const std::string& folder) {
   if (folder.empty()) return "no complete checkpoint";
-  std::ifstream in(fs::path(folder) / "index.json", std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::string text = read_text(fs::path(folder) / "index.json");
   return cat(fs::canonical(folder).filename().string(), " (index ", hash_of(std::as_bytes(std::span(text))), ")");
 }
 
@@ -127,14 +130,12 @@ std::string save_checkpoint(const std::string& dir, int64_t step, const std::vec
   const std::string name = cat("step-", zero_padded(step, 8));
   const auto aside = [&](const char* what) { return fs::path(dir) / cat(".", name, what); };
   const fs::path complete = fs::path(dir) / name, writing = aside(".writing"), replaced = aside(".replaced");
-  const auto remove_asides = [&] {
-    fs::remove_all(writing);
-    fs::remove_all(replaced);
-  };
+  std::error_code ignored;
   try {
     together(world, [&] {
       if (world.rank() != 0) return;
-      remove_asides();
+      fs::remove_all(writing);
+      fs::remove_all(replaced);
       fs::create_directories(writing);
     });
     json pieces;
@@ -154,10 +155,10 @@ std::string save_checkpoint(const std::string& dir, int64_t step, const std::vec
       sync_path(writing);
       put_in_place(writing, complete, replaced);
       sync_path(dir);
-      remove_asides();
+      fs::remove_all(writing, ignored);  // it is saved: what was there before may stay until the next run tidies
+      fs::remove_all(replaced, ignored);
     });
   } catch (const SharedError& error) {
-    std::error_code ignored;
     if (world.rank() == 0) fs::remove_all(writing, ignored);  // a full disk keeps no half of it
     throw SharedError(cat(complete.string(), " is not saved: ", error.what(), "; those before it stay"));
   }
@@ -201,8 +202,9 @@ json load_checkpoint(const std::string& folder, const std::vector<CheckpointTens
         require(file.info(piece.key).type == StoredType::F32, path, ": ", piece.key, " is not f32");
         require(file.info(piece.key).shape == piece.box.size, path, ": ", piece.key, " has shape ",
                 show(file.info(piece.key).shape), ", the index says ", show(piece.box.size));
-        require(hash_of(bytes) == piece.hash, path, ": ", piece.key, " is damaged: its hash is ", hash_of(bytes),
-                ", the index says ", piece.hash);
+        const std::string hash = hash_of(bytes);
+        require(hash == piece.hash, path, ": ", piece.key, " is damaged: its hash is ", hash, ", the index says ",
+                piece.hash);
         copy_shared(piece.box, bytes.data(), tensor.box, part.data(), sizeof(float));
         covered += numel(both->size);
       }

@@ -30,7 +30,7 @@ struct CheckpointTensor {
 // Saves tensors and a state (steps, random state, ...: the same on every rank). Collective over world. Returns the
 // folder. Throws SharedError, with the words of the rank that failed, when the folder cannot be made or written, as on a
 // full disk; nothing that was complete before is touched, nothing half written stays. A step that is there already is
-// replaced: at every moment the one or the other is there, whole.
+// replaced, in one step where the file system can; else the old one is aside for a moment, whole (tidy_checkpoints).
 std::string save_checkpoint(const std::string& dir, int64_t step, const std::vector<CheckpointTensor>& tensors,
                             const nlohmann::json& state, Comm& world, Backend& backend);
 

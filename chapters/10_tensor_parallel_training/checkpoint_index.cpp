@@ -1,9 +1,8 @@
 #include "chapters/10_tensor_parallel_training/checkpoint_index.hpp"
 
-#include <xxhash.h>
-
 #include <nlohmann/json.hpp>
 
+#include "common/support/hash.hpp"
 #include "common/support/shallow_json.hpp"
 
 namespace course {
@@ -43,12 +42,6 @@ PieceRef piece_ref(const json& piece) {
 
 }  // namespace
 
-std::string hash_of(std::span<const std::byte> bytes) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(XXH3_64bits(bytes.data(), bytes.size())));
-  return text;
-}
-
 std::string hash_of_index(const json& index) {
   const std::string text = index.dump();
   return hash_of(std::as_bytes(std::span(text)));
@@ -69,8 +62,8 @@ json parse_checkpoint_index(const std::string& text, const std::string& name) {
   } catch (const Error& error) {
     fail(cat(name, ": ", error.what()));
   }
-  require(hash_of_index(index) == hash, name, " is damaged: its hash is ", hash_of_index(index), ", it says ",
-          json(hash).dump());
+  const std::string is = hash_of_index(index);
+  require(is == hash, name, " is damaged: its hash is ", is, ", it says ", hash);
   return index;
 }
 

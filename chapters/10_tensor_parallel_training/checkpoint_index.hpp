@@ -2,10 +2,8 @@
 // It comes from a stranger's disk: nothing here trusts it, and nothing here needs MPI or the files it names.
 #pragma once
 
-#include <cstddef>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +13,6 @@ namespace course {
 
 constexpr int kCheckpointVersion = 2;  // 1 had no hash of the index itself
 
-std::string hash_of(std::span<const std::byte> bytes);   // XXH3, 16 hexadecimal digits
 std::string hash_of_index(const nlohmann::json& index);  // of the index without its own "hash"
 
 // The text of an index, without its "hash". Throws Error, one line that starts with `name` (the path), for what is no

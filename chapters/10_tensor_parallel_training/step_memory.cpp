@@ -80,7 +80,6 @@ std::vector<Moment> tensor_parallel_memory(const StepSizes& z) {
                        int64_t layer_gradients, int64_t done) {
     const int64_t gradients = z.micro_batches > 1 ? all : top_gradients + layer_gradients + done * layer;
     Moment m{at < 0 ? name : cat(name, ", layer ", at), at, {}, 4 * top_gradients, 4 * layer_gradients, done, 4 * buffers};
-    m.head_backward = at < 0 && top_gradients > 0 && done == 0;
     m.bytes[MemoryClass::Parameters] = 4 * all;
     m.bytes[MemoryClass::Gradients] = 4 * gradients;
     m.bytes[MemoryClass::Optimizer] = 8 * all;

@@ -42,7 +42,6 @@ struct Moment {
   // Bytes of the gradients: those of embedding, norm and head so far, those of `layer` so far; and how many layers are done.
   int64_t top_gradients = 0, layer_gradients = 0, layers_done = 0;
   int64_t messages = 0;        // bytes of the buffers: what is there for this moment alone, packed messages and scratch
-  bool head_backward = false;  // backward has begun, and no layer's yet
   bool last_sums = false;      // backward is over, the optimizer's step not begun
 };
 

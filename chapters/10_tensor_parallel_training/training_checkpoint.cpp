@@ -41,9 +41,6 @@ TrainingCheckpoints::TrainingCheckpoints(const TrainingOptions& options, AdamW& 
     require_shared(goes_on, "--save ", options.save, ": holds another run's checkpoints (", *other,
                    "); go on with them by --resume, or save elsewhere");
   }
-  together(world, [&] {
-    if (world.rank() == 0) tidy_checkpoints(options.save);
-  });
 }
 
 void TrainingCheckpoints::hold_folder() {
@@ -52,6 +49,7 @@ void TrainingCheckpoints::hold_folder() {
     if (world_->rank() != 0) return;
     make_writable_folder("--save", dir);
     lock_ = std::make_unique<FolderLock>("--save", dir);
+    tidy_checkpoints(dir);  // before anybody looks what there is
   });
   const std::string mine = read_lock(dir), first = world_->broadcast_text(mine, 0);
   together(*world_, [&] {
@@ -161,7 +159,8 @@ void require_room_to_save(const TrainingOptions& options, Comm& world) {
 
 void take_schedule_from_checkpoint(TrainingOptions& options, const Cli& cli, Comm& world) {
   if (options.resume.empty()) return;
-  const json saved = read_checkpoint_state(find_checkpoint(options.resume, world), world);
+  options.resume = find_checkpoint(options.resume, world);  // the one that is resumed, whatever becomes of the folder
+  const json saved = read_checkpoint_state(options.resume, world);
   const auto take = [&](const char* flag, const char* key, auto& value) {
     if (!cli.given(flag) && saved.contains(key)) value = saved[key].get<std::decay_t<decltype(value)>>();
   };

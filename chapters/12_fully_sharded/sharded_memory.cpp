@@ -30,8 +30,9 @@ std::vector<Moment> fully_sharded_memory(std::vector<Moment> moments, const Step
   const auto gradients = [&](int64_t reduced, int64_t in_work) { return (again ? owned : reduced * w) + in_work; };
 
   for (Moment& m : moments) {
+    const bool head_backward = m.layer < 0 && m.top_gradients > 0 && m.layers_done == 0;  // and no layer's yet
     const bool over = m.last_sums, layer = m.layer >= 0;
-    const bool gathering = m.layer > 0 || m.head_backward,
+    const bool gathering = m.layer > 0 || head_backward,
                reducing = layer ? m.layers_done > 0 : m.layers_done == L && !over;
     m.bytes[MemoryClass::Parameters] = owned;
     m.bytes[MemoryClass::Optimizer] = 2 * owned;

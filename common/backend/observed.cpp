@@ -70,9 +70,8 @@ void ObservedBackend::scale(Tensor& x, float factor) {
 }
 
 double ObservedBackend::squared_norm(const Tensor& x) const {
-  double sum = 0;
   const double t = now();
-  sum = inner_->squared_norm(x);
+  const double sum = inner_->squared_norm(x);
   tell("squared_norm", t, 0, bytes_of(x));
   return sum;
 }
@@ -111,9 +110,8 @@ void ObservedBackend::embedding_backward(const Tensor& ids, const Tensor& dy, in
 }
 
 std::optional<int64_t> ObservedBackend::first_outside(const Tensor& ids, int64_t end) const {
-  std::optional<int64_t> first;
   const double t = now();
-  first = inner_->first_outside(ids, end);
+  const std::optional<int64_t> first = inner_->first_outside(ids, end);
   tell("first_outside", t, 0, bytes_of(ids));
   return first;
 }

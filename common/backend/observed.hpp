@@ -23,7 +23,8 @@ struct Kernel {
 
 // Around another Backend. What a kernel does, and what it throws, is the inner one's; a kernel that throws is
 // not told of. Observers are called on the thread that called the kernel, in the order in which they came, after each
-// kernel; one may call kernels itself, and those are told of too. Without observers a kernel costs one comparison more.
+// kernel; one may call kernels itself, and those are told of too. Without observers a kernel costs
+// two comparisons and a few multiplications more.
 class ObservedBackend : public Backend {
  public:
   explicit ObservedBackend(Backend& inner) : inner_(&inner) {}  // someone else's, which outlives this

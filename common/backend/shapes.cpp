@@ -7,6 +7,14 @@ namespace course::shapes {
 
 namespace {
 
+// A shape as text, made when it is printed: `require` has its words before it knows whether it needs them, and these checks
+// run before every kernel.
+struct Printed {
+  const Shape& shape;
+  friend std::ostream& operator<<(std::ostream& out, const Printed& printed) { return out << course::show(printed.shape); }
+};
+Printed show(const Shape& shape) { return {shape}; }
+
 void same(const char* what, const Tensor& x, const Tensor& y) {
   require(x.shape() == y.shape(), what, ": shapes ", show(x.shape()), " and ", show(y.shape()), " differ");
 }

@@ -138,10 +138,7 @@ int64_t Board::begin(const Noted& noted) {
   const double since = seconds_now();
   open_.push_back({++begun_, call, since});
   mine_->seen.store(since, std::memory_order_relaxed);
-  if (open_.size() == 1)
-    show_pending();
-  else
-    mine_->more = static_cast<int>(open_.size()) - 1;
+  show_pending();
   return begun_;
 }
 

@@ -22,12 +22,6 @@ std::string with_size(const Card& card) {
   return moves_nothing(card) ? operation_of(card) : cat(operation_of(card), " of ", card.elements, " ", type_of(card));
 }
 
-std::string list(const int64_t* counts, size_t n) {
-  std::string text;
-  for (size_t i = 0; i < n; ++i) text += cat(i ? "," : "[", counts[i]);
-  return text + "]";
-}
-
 // What each rank says, those that say the same together: "12 on rank 0; 1 on ranks 1, 2". "" where all say the same.
 std::string by_rank(const std::vector<CardWords>& cards, const std::vector<int>& world,
                     const std::function<std::string(const CardWords&)>& says) {
@@ -122,7 +116,7 @@ std::string disagreement(const std::vector<CardWords>& cards, const std::vector<
     differ("the type", [](const CardWords& words) { return type_of(card_of(words)); });
     if (!all_to_all) differ("the size", [](const CardWords& words) { return cat(card_of(words).elements); });
     if (!counts_alike && all([&](const Card& c) { return c.elements == first.elements; }))
-      differ("the counts", [&](const CardWords& words) { return list(counts_of(words), P); });
+      differ("the counts", [&](const CardWords& words) { return show(Shape(counts_of(words), counts_of(words) + P)); });
     differ("the reduction", [](const CardWords& words) {
       return card_of(words).reduce == static_cast<int>(Reduce::Max) ? "maximum" : "sum";
     });

@@ -20,8 +20,10 @@ void make_writable_folder(const std::string& flag, const std::string& dir) {
   require(fs::is_directory(dir), flag, " ", dir, ": cannot be made: ", error.message());
   const fs::path probe = fs::path(dir) / ".writable";
   errno = 0;
-  require(std::ofstream(probe).put('x').flush(), flag, " ", dir, ": cannot be written: ", std::strerror(errno));
-  fs::remove(probe);
+  const bool written = static_cast<bool>(std::ofstream(probe).put('x').flush());
+  const int why = errno;
+  fs::remove(probe, error);
+  require(written, flag, " ", dir, ": cannot be written: ", std::strerror(why));
 }
 
 int64_t free_bytes(const std::string& dir) {

@@ -59,6 +59,8 @@ int code_of(const std::function<void(Session&)>& body, Session& session) {
 
 // Seconds that ranks which all saw the same fault may be apart.
 constexpr double kTogether = 5;
+// What a rank says when it leaves.
+constexpr double kSharedFault = 0, kNoFault = 1;
 
 }  // namespace
 
@@ -76,7 +78,7 @@ Session::Session(int argc, char** argv) : argc_(argc), argv_(argv), timeout_(std
 
 Session::~Session() {
   try {
-    if (!left_) farewell_->barrier().wait();  // MPI_Finalize itself would wait for ever
+    if (!left_) farewell_->max(kNoFault);  // MPI_Finalize itself would wait for ever
   } catch (const Error& error) {
     abort(error.what());
   }
@@ -98,7 +100,7 @@ void Session::set_up(const SessionOptions& options) {
   *timeout_ = options.timeout;
   threads_ = options.threads > 0 ? options.threads : std::max<int64_t>(1, cores() / ranks_of_node_);
   // All ranks compute on one kind of device, or their sums differ.
-  const int devices = cuda_devices();
+  const int devices = options.device == "cpu" ? 0 : cuda_devices();
   const bool everywhere = -world_->max(-devices) > 0;
   if (options.device == "cuda" || (options.device == "auto" && everywhere)) {
     together(*world_, [&] { backend_ = make_cuda_backend(devices ? node.rank % devices : 0); });
@@ -158,8 +160,7 @@ void Session::finish() {
 bool Session::leave_together() {
   const double limit = std::exchange(*timeout_, kTogether);
   try {
-    farewell_->barrier().wait();
-    left_ = true;
+    left_ = farewell_->max(kSharedFault) == kSharedFault;
   } catch (const Error&) {
   }
   *timeout_ = limit;

@@ -61,8 +61,8 @@ class Session {
   // Prints on rank 0, nowhere on the others.
   std::ostream& out() { return *out_; }
 
-  // For a rank that is about to end on a fault that all are thought to see. True once all are here. False when some did
-  // not come within seconds: then the fault is not theirs. Collective.
+  // For a rank that is about to end on a fault that all are thought to see. True once all are here for that. False when some
+  // did not come within seconds, or came without a fault: then it is this rank's alone. Collective.
   bool leave_together();
 
   // Ends every rank at once, after saying `rank R: what` on stderr; where calls are checked, with what each rank does.

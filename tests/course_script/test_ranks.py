@@ -27,7 +27,8 @@ for word in sys.stdin:
 
 class WhoWasKilled(unittest.TestCase):
     def setUp(self):
-        self.watch = self.enterContext(Ranks(3)) if hasattr(self, "enterContext") else self.entered(Ranks(3))
+        self.watch = Ranks(3)
+        self.addCleanup(self.watch.__exit__)
         self.ranks = []
         for rank in range(3):
             self.ranks.append(subprocess.Popen([sys.executable, "-c", RANK, str(rank), socket.gethostname()], stdin=subprocess.PIPE,
@@ -35,10 +36,6 @@ class WhoWasKilled(unittest.TestCase):
             self.addCleanup(self.end, self.ranks[-1])
         self.wait_for(lambda: len(self.watch.processes()) == 3)
         self.watch.selector.select(0)                         # as the loop does: what woke it by being opened is forgotten
-
-    def entered(self, context):
-        self.addCleanup(context.__exit__, None, None, None)
-        return context.__enter__()
 
     def wait_for(self, true):
         end = time.monotonic() + 30

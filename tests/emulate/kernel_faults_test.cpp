@@ -10,15 +10,6 @@ using namespace course::test;
 using Catch::Matchers::Contains;
 using cuda::launch;
 
-namespace course::test {
-
-OnDevice::OnDevice(int64_t count, cudaStream_t on) : n(count), stream(on) {
-  cuda::check(cudaMallocAsync(reinterpret_cast<void**>(&data), n * sizeof(float), stream), "cudaMallocAsync");
-}
-OnDevice::~OnDevice() { cudaFreeAsync(data, stream); }
-
-}  // namespace course::test
-
 namespace {
 
 std::vector<float> host(const OnDevice& x) {
@@ -77,8 +68,6 @@ __global__ void shuffle_of_some(float* x) {
 }
 
 __global__ void write_what_is_read(const float* x) { const_cast<float*>(x)[threadIdx.x] = 1; }
-
-__global__ void fill_shared(float* y, int n);
 
 }  // namespace
 

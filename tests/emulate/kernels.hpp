@@ -7,10 +7,12 @@
 
 namespace course::test {
 
-// n floats on the emulated GPU, on a stream of their own unless another is given.
+// n floats on the emulated GPU, of a stream.
 struct OnDevice {
-  OnDevice(int64_t n, cudaStream_t stream);
-  ~OnDevice();
+  OnDevice(int64_t count, cudaStream_t on) : n(count), stream(on) {
+    cuda::check(cudaMallocAsync(reinterpret_cast<void**>(&data), n * sizeof(float), stream), "cudaMallocAsync");
+  }
+  ~OnDevice() { cudaFreeAsync(data, stream); }
   OnDevice(const OnDevice&) = delete;
   float* data = nullptr;
   int64_t n;

@@ -1,4 +1,4 @@
-// A program that goes wrong on one rank, in the way that --how names: what test_ends.py starts.
+// A program that goes wrong on one rank, in the way that --how names: what test_faults.py and test_signals.py start.
 #include <sys/mman.h>
 #include <unistd.h>
 

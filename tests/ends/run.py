@@ -1,19 +1,17 @@
 """Starts a program on some ranks, does something to it, and looks at how it ended."""
 import contextlib
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "wrong_use"))
-from launch import BUILD, LAUNCHER, MPIRUN, STACK  # noqa: E402,F401
+from launch import BUILD, ENVIRONMENT, LAUNCHER, MPIRUN, STACK, alive, processes_with  # noqa: E402,F401
 
 LIMIT = 60                       # seconds: what takes longer hangs; it takes two, and some more on a loaded machine
 GOES_WRONG = BUILD / "tests" / "goes_wrong"
@@ -24,13 +22,12 @@ class Run:
 
     def __init__(self, command, env=None):
         self.folder = tempfile.TemporaryDirectory()
-        self.mark = f"COURSE_TEST_RUN={self.folder.name}".encode()     # in the environment of all that it starts
+        self.mark = f"COURSE_TEST_RUN={self.folder.name}"             # in the environment of all that it starts
         self.seen = {}
         self.out, self.err = (open(Path(self.folder.name) / name, "wb") for name in ("out", "err"))
         self.process = subprocess.Popen([str(w) for w in command], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
                                         cwd=ROOT, start_new_session=True,
-                                        env={**os.environ, "COURSE_TEST_RUN": self.folder.name, "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                                             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", **(env or {})})
+                                        env={**os.environ, **ENVIRONMENT, "COURSE_TEST_RUN": self.folder.name, **(env or {})})
 
     def __enter__(self):
         return self
@@ -56,13 +53,7 @@ class Run:
 
     def processes(self):
         """{process: environment} of all that this run has started and that live."""
-        found = {}
-        for folder in Path("/proc").iterdir():
-            with contextlib.suppress(OSError):
-                environment = b"\0" + (folder / "environ").read_bytes() if folder.name.isdigit() else b""
-                if self.mark in environment:
-                    found[int(folder.name)] = environment
-        return found
+        return processes_with(self.mark)
 
     def stdout(self):
         return Path(self.out.name).read_text(errors="replace")
@@ -93,13 +84,6 @@ class Run:
                 raise AssertionError(f"left running: {[Path(f'/proc/{pid}/cmdline').read_bytes() for pid in left]}; it said:\n{self.stderr()}")
             time.sleep(0.05)
         return code
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except (OSError, IndexError):
-        return False
 
 
 def goes_wrong(how, ranks=4, **flags):

@@ -1,6 +1,5 @@
 """One rank throws, gives up or stays away (case B12): every rank ends, the launcher's exit code is not 0, one line says which
 rank and why. All but `stays_away` run without a time limit, so that a rank which waits for ever is seen to."""
-import re
 import shutil
 import sys
 import tempfile
@@ -102,6 +101,7 @@ class OneRankThrows(unittest.TestCase):
     def test_a_shared_error_that_one_rank_alone_throws(self):
         self.check("throw-shared-alone", "a fault that all should have seen")
         self.check("throw-usage-alone", "a flag that only this rank was given", where="split")
+        self.check("throw-shared-alone", "a fault that all should have seen", where="end")
 
     def test_on_the_rank_that_speaks_for_all(self):
         self.check("throw-shared-alone", "a fault that all should have seen", who=0)
@@ -116,12 +116,12 @@ class StaysAway(unittest.TestCase):
     """Without --check-collectives. The limit is short here, so that the test is."""
 
     def check(self, how, who_speaks, words, **flags):
-        with goes_wrong(how, timeout="2", **flags) as run:
+        with goes_wrong(how, timeout="6", **flags) as run:
             self.assertNotEqual(run.end(), 0)
             lines = run.lines()
             self.assertTrue(lines)
             for line in lines:
-                self.assertRegex(line, rf"^rank [{who_speaks}]: waited 2 s for {words} \(rank \d of 4\): another rank did not come")
+                self.assertRegex(line, rf"^rank [{who_speaks}]: waited 6 s for {words} \(rank \d of 4\): another rank did not come")
 
     def test_one_rank_never_comes_to_a_collective(self):
         self.check("stay-away", "013", "all-reduce on world")
@@ -130,10 +130,10 @@ class StaysAway(unittest.TestCase):
         self.check("stay-away", "013", "barrier on world", where="split")
 
     def test_one_rank_never_comes_to_the_end(self):
-        self.check("stay-away", "013", "barrier on the end of the run", where="end")
+        self.check("stay-away", "013", "all-reduce on the end of the run", where="end")
 
     def test_one_rank_returns_early(self):
-        self.check("return", "0123", "(all-reduce on world|barrier on the end of the run)")
+        self.check("return", "0123", "all-reduce on (world|the end of the run)")
 
     def test_one_rank_exits(self):
         with goes_wrong("exit", timeout="0") as run:

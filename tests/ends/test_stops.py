@@ -80,6 +80,16 @@ class Stops(unittest.TestCase):
         with training(self.folder, save=self.save) as run:
             self.stopped(run, signal.SIGTERM, 143, tell)
 
+    def test_a_save_that_fails_is_no_stop_in_order(self):
+        for start in (training, course_run):
+            with self.subTest(start.__name__), tempfile.TemporaryDirectory() as folder, \
+                    start(folder, save=Path(folder) / "checkpoints", kilobytes=32) as run:
+                run.wait_until_step(1)
+                run.process.send_signal(signal.SIGTERM)
+                self.assertEqual(run.end(), 1, run.stderr())
+                self.assertIn("is not saved: ", run.stderr())
+                self.assertFalse(list((Path(folder) / "checkpoints").glob("*step-*")))
+
     def test_without_save_nothing_is_saved(self):
         with training(self.folder) as run:
             run.wait_until_step(1)

@@ -34,7 +34,11 @@ void* operator new(size_t size) {
   count(static_cast<int64_t>(malloc_usable_size(memory)));
   return memory;
 }
-void* operator new(size_t size, const std::nothrow_t&) noexcept { return std::malloc(size ? size : 1); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  void* memory = std::malloc(size ? size : 1);
+  if (memory) count(static_cast<int64_t>(malloc_usable_size(memory)));
+  return memory;
+}
 void operator delete(void* memory) noexcept {
   if (memory) count(-static_cast<int64_t>(malloc_usable_size(memory)));
   std::free(memory);

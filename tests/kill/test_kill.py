@@ -9,18 +9,18 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / (os.environ.get("COURSE_BUILD") or "build")
-MPIRUN = os.environ.get("COURSE_MPIRUN") or "mpirun"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "wrong_use"))
+from launch import BUILD, ENVIRONMENT, LIMIT, MPIRUN, ROOT, alive  # noqa: E402
+
 PROGRAM = "13_two_dimensional"
 RANKS, STEPS, KILLS, INSIDE, MOST = 2, 400, 20, 5, 60     # at least so many kills; of them inside a save; at most so many tries
 SEED = 20
-LIMIT = 60                                                # seconds for what takes one, even on a loaded machine
 
 # Each rank notes its process id, then becomes the program.
 NOTE = 'echo $$ > "$PIDS/${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}}"; exec "$@"'
@@ -47,14 +47,6 @@ def complete(saved):
     return sorted(int(p.parent.name[5:]) for p in saved.glob("step-*/index.json"))
 
 
-def alive(pid):
-    """Whether a process is there and no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def wait_until(what, holds):
     end = time.monotonic() + LIMIT
     while not holds():
@@ -70,8 +62,7 @@ class Run:
         self.pids, self.metrics, self.said = folder / f"{name}.pids", folder / f"{name}.jsonl", folder / f"{name}.err"
         self.pids.mkdir()
         flags = [w.format(f=folder) for w in FLAGS] + [str(f) for f in flags] + ["--metrics", str(self.metrics)]
-        environment = {**os.environ, "PIDS": str(self.pids), "NO_COLOR": "1", "GOMP_SPINCOUNT": "1000", "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+        environment = {**os.environ, **ENVIRONMENT, "PIDS": str(self.pids), "NO_COLOR": "1", "GOMP_SPINCOUNT": "1000"}
         with open(self.said, "wb") as err:
             self.process = subprocess.Popen([MPIRUN, "-n", str(RANKS), "sh", "-c", NOTE, "note", str(BUILD / "bin" / PROGRAM), *flags],
                                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=err, cwd=ROOT, env=environment,

@@ -58,14 +58,14 @@ def newest_step(metrics):
 
 
 def watch(process, program, metrics):
-    """[(step, {rank's pid: what it holds})] about twice a second until the run ends."""
+    """[(step, {rank's pid: what it holds})] until the run ends, as often as steps are short."""
     seen = []
     while process.poll() is None:
         try:
             seen.append((newest_step(metrics), {p: look(p) for p in ranks_below(process.pid, program)}))
         except (FileNotFoundError, ProcessLookupError, KeyError):
             pass                                   # a process ended while it was looked at
-        time.sleep(0.5)
+        time.sleep(0.1)
     return seen
 
 
@@ -107,7 +107,11 @@ def main():
         start = time.monotonic()
         with open(Path(folder) / "output", "w+") as output:
             process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-            seen = watch(process, options.program, metrics)
+            try:
+                seen = watch(process, options.program, metrics)
+            finally:
+                process.terminate()                # nothing once it has ended; else the launcher ends its ranks
+                process.wait()
             output.seek(0)
             said = output.read()
         steps = newest_step(metrics)

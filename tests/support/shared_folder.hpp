@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "tests/support/ranks.hpp"
@@ -17,8 +18,14 @@ struct SharedFolder {
 
   SharedFolder() = default;
   SharedFolder(const SharedFolder&) = delete;
-  ~SharedFolder() {
-    if (world().rank() == 0) std::filesystem::remove_all(path);
+  ~SharedFolder() noexcept(false) {
+    change([this] { std::filesystem::remove_all(path); });
+  }
+  // Rank 0 does something to the files, the others wait.
+  void change(const std::function<void()>& how) const {
+    world().barrier().wait();
+    if (world().rank() == 0) how();
+    world().barrier().wait();
   }
 };
 

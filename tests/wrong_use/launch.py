@@ -1,5 +1,6 @@
 """Runs a built program on some ranks, and judges how it was refused."""
 import concurrent.futures
+import contextlib
 import os
 import re
 import shlex
@@ -11,6 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / (os.environ.get("COURSE_BUILD") or "build")
 MPIRUN = os.environ.get("COURSE_MPIRUN") or "mpirun"
+# Open MPI refuses root, and more ranks than cores, unless told.
+ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 LIMIT = 60                       # seconds: far beyond what a refusal takes, even on a loaded machine
 
 # Notes each rank's own exit code: the launcher's is a mix of them.
@@ -56,8 +59,7 @@ def command_line(base, flags, places):
 def launch(program, ranks, arguments, env=None):
     with tempfile.TemporaryDirectory() as codes:
         command = [MPIRUN, "-n", str(ranks), "sh", "-c", NOTE, "note", str(BUILD / "bin" / program), *arguments]
-        environment = {**os.environ, "NO_COLOR": "1", "CODES": codes, "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", **(env or {})}
+        environment = {**os.environ, **ENVIRONMENT, "NO_COLOR": "1", "CODES": codes, **(env or {})}
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
                                    cwd=ROOT, env=environment, start_new_session=True)
         hung = False
@@ -69,6 +71,25 @@ def launch(program, ranks, arguments, env=None):
             said = process.communicate()[1]
         lines = [line for line in said.decode("utf-8", "replace").splitlines() if not LAUNCHER.search(line) and not line.startswith("note: ")]
         return Result(process.returncode, {int(p.name): int(p.read_text() or -1) for p in Path(codes).iterdir()}, lines, hung)
+
+
+def processes_with(mark):
+    """{process: environment} of all that live and have this word in their environment."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            environment = b"\0" + (folder / "environ").read_bytes()
+            if mark.encode() in environment:
+                found[int(folder.name)] = environment
+    return found
+
+
+def alive(pid):
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (OSError, IndexError):
+        return False
 
 
 def contents(folder):

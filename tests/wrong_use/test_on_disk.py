@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from launch import BUILD, LIMIT, MPIRUN, ROOT, STACK, contents, launch  # noqa: E402
+from launch import BUILD, ENVIRONMENT, LIMIT, MPIRUN, ROOT, STACK, contents, launch  # noqa: E402
 
 PROGRAM = "13_two_dimensional"
 MODEL = {"model_type": "llama", "vocab_size": 701, "hidden_size": 32, "intermediate_size": 51, "num_hidden_layers": 2,
@@ -42,7 +42,7 @@ class OnDisk(unittest.TestCase):
         done = launch(program, ranks, [str(f) for f in [*self.flags, *flags]])
         self.assertEqual((done.code, done.lines), (0, []))
 
-    def refused(self, *flags, says, program=PROGRAM, ranks=2, codes=None):
+    def refused(self, *flags, says, program=PROGRAM, ranks=2):
         """The one line that was said: every rank ended with 1, with no stack of C++ text."""
         done = launch(program, ranks, [str(f) for f in [*self.flags, *flags]])
         self.assertFalse(done.hung, done)
@@ -59,7 +59,7 @@ class OnDisk(unittest.TestCase):
         command = [MPIRUN, "-n", str(ranks), str(BUILD / "bin" / program), *map(str, [*self.flags, *flags]), "--steps", "1000000000",
                    "--save", str(save)]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT,
-                                   env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+                                   env={**os.environ, **ENVIRONMENT})
         try:
             lock, end = save / ".lock", time.monotonic() + LIMIT
             while not (lock.exists() and lock.read_text().endswith("\n")):
@@ -144,8 +144,7 @@ class OnDisk(unittest.TestCase):
         """Two ranks in folders of their own, so that a relative path is another folder on each: (code, what was said)."""
         go = 'cd "$APART/${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}}" && exec "$@"'
         done = subprocess.run([MPIRUN, "-n", "2", "sh", "-c", go, "go", str(BUILD / "bin" / PROGRAM), *map(str, [*self.flags, *flags])],
-                              env={**os.environ, "APART": str(self.at), "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                                   "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}, capture_output=True, text=True, timeout=LIMIT)
+                              env={**os.environ, **ENVIRONMENT, "APART": str(self.at)}, capture_output=True, text=True, timeout=LIMIT)
         return done.returncode, [line for line in done.stderr.splitlines() if line and not line.startswith("note: ")]
 
     def test_ranks_that_see_other_disks(self):

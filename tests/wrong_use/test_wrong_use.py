@@ -233,6 +233,7 @@ def meshes():
         Row("09_llama", "", ("1 rank", "2"), base=RIGHT),
         *training("--tp 3", ("--tp 3", "there are 2"), TRAINING[1:3]),
         *training("--dp 3", ("--dp 3", "there are 2"), [TRAINING[3]]),
+        *training("--bucket-mb 2", ("--bucket-mb", "--ddp"), [TRAINING[3]]),
         Row(TRAINING[4], "--dp 2 --tp 2", ("--dp 2", "--tp 2", "there are 3", "mpirun -n 4"), ranks=3, base=RIGHT),
         Row(TRAINING[4], "--dp 2", ("--dp 2", "there are 3"), ranks=3, base=RIGHT),
         Row(TRAINING[4], "--dp 3 --tp 9223372036854775807", ("--tp", "9223372036854775807"), base=RIGHT),
@@ -381,7 +382,7 @@ def outputs():
         one("--bench --dump-tensors {d}/new", ("--bench",), code=2)
         one("--bench --save {d}/new", ("--bench",), code=2)
     rows += training("--save {d}/saved " + NEVER_ENDS, ("--save {d}/saved", "another run's"), CHECKPOINTS, code=1,
-                     prepare=checkpoint(lambda folder: None))   # a copy: the folder is one run's at a time
+                     prepare=checkpoint())   # a copy: the folder is one run's at a time
     rows += training("--save {f}/trained " + NEVER_ENDS, ("--save {f}/trained", "holds a model already"), TRAINING[:1], code=1)
     rows += training("--save {f}/model " + NEVER_ENDS, ("--save {f}/model", "config.json"), TRAINING[:1], code=1)
     rows += training("--metrics {d}/one " + NEVER_ENDS, ("--metrics {d}/one", "no metrics"), code=1, prepare=file("one", "x"))

@@ -16,6 +16,7 @@
 #include "tests/support/cases.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/check_module.hpp"
+#include "tests/support/shared_folder.hpp"
 
 using namespace course;
 using namespace course::test;
@@ -49,31 +50,13 @@ struct Trained {
   std::unique_ptr<AdamW> optimizer;
 };
 
-// One folder for all ranks, gone at the end.
-struct SharedFolder {
-  fs::path path = fs::temp_directory_path() / cat("course_checkpoint_", world().size());
-  SharedFolder() { remove(); }
-  ~SharedFolder() noexcept(false) { remove(); }
-  void remove() {
-    world().barrier().wait();
-    if (world().rank() == 0) fs::remove_all(path);
-    world().barrier().wait();
-  }
-  // Rank 0 does something to the files, the others wait.
-  void change(const std::function<void()>& how) {
-    world().barrier().wait();
-    if (world().rank() == 0) how();
-    world().barrier().wait();
-  }
-};
-
 }  // namespace
 
 TEST_CASE("written on some ranks, read on others: weights and moments bit for bit") {
   SharedFolder folder;
   Trained saved(world(), 5);
   const nlohmann::json state = {{"step", 7}};
-  const std::string at = save_checkpoint(folder.path.string(), 7, saved.tensors(), state, world(), backend());
+  const std::string at = save_checkpoint(folder.path, 7, saved.tensors(), state, world(), backend());
   for (int size = 1; size <= world().size(); ++size) {
     const auto group = world().split(world().rank() / size, 0, "group");
     INFO("groups of " << size << ", this one has " << group->size());
@@ -90,18 +73,18 @@ TEST_CASE("written on some ranks, read on others: weights and moments bit for bi
 TEST_CASE("the newest complete one is found, a half-written one is not") {
   SharedFolder folder;
   Trained model(world(), 5);
-  const std::string dir = folder.path.string();
+  const std::string dir = folder.path;
   CHECK_FALSE(newest_checkpoint(dir, world()));
   CHECK_THROWS_WITH(find_checkpoint(dir, world()), Catch::Contains("no such folder"));
   const std::string nine = save_checkpoint(dir, 9, model.tensors(), nlohmann::json::object(), world(), backend());
   const std::string ten = save_checkpoint(dir, 10, model.tensors(), nlohmann::json::object(), world(), backend());
   folder.change([&] {
-    fs::create_directories(folder.path / ".step-00000020.writing");
-    fs::copy(ten, folder.path / ".step-00000021.writing");  // killed just before the rename
-    fs::create_directories(folder.path / "step-00000030");  // without an index
-    fs::copy(ten, folder.path / "step-00000010.bak");       // somebody's copy: none of ours
-    fs::copy(ten, folder.path / "step-9");
-    std::ofstream(folder.path / "step-00000099") << "a file";
+    fs::create_directories(fs::path(folder.path) / ".step-00000020.writing");
+    fs::copy(ten, fs::path(folder.path) / ".step-00000021.writing");  // killed just before the rename
+    fs::create_directories(fs::path(folder.path) / "step-00000030");  // without an index
+    fs::copy(ten, fs::path(folder.path) / "step-00000010.bak");       // somebody's copy: none of ours
+    fs::copy(ten, fs::path(folder.path) / "step-9");
+    std::ofstream(fs::path(folder.path) / "step-00000099") << "a file";
   });
   CHECK(find_checkpoint(dir, world()) == ten);
   CHECK(find_checkpoint(nine, world()) == nine);
@@ -112,7 +95,7 @@ TEST_CASE("the newest complete one is found, a half-written one is not") {
 TEST_CASE("a step saved again takes the place of the old one, and leaves nothing beside it") {
   SharedFolder folder;
   Trained before(world(), 5), after(world(), 6), got(world(), 7);
-  const std::string dir = folder.path.string();
+  const std::string dir = folder.path;
   save_checkpoint(dir, 3, before.tensors(), {{"try", 1}}, world(), backend());
   const std::string at = save_checkpoint(dir, 3, after.tensors(), {{"try", 2}}, world(), backend());
   CHECK(load_checkpoint(at, got.tensors(), world(), backend()) == nlohmann::json{{"try", 2}});
@@ -124,7 +107,7 @@ TEST_CASE("a step saved again takes the place of the old one, and leaves nothing
 TEST_CASE("a write that fails on one rank is told on all, and leaves what was there and nothing else") {
   SharedFolder folder;
   Trained model(world(), 5);
-  const std::string dir = folder.path.string();
+  const std::string dir = folder.path;
   const int last = world().size() - 1;
   const std::string good = save_checkpoint(dir, 1, model.tensors(), {{"try", 1}}, world(), backend());
   rlimit before{};
@@ -147,15 +130,15 @@ TEST_CASE("a write that fails on one rank is told on all, and leaves what was th
 TEST_CASE("what killed runs left is taken away, what was about to be replaced comes back") {
   SharedFolder folder;
   Trained model(world(), 5);
-  const std::string dir = folder.path.string();
+  const std::string dir = folder.path;
   const std::string three = save_checkpoint(dir, 3, model.tensors(), nlohmann::json::object(), world(), backend());
   folder.change([&] {
-    fs::copy(three, folder.path / ".step-00000002.replaced");  // its successor had not got the name yet
-    fs::copy(three, folder.path / ".step-00000003.replaced");
-    fs::copy(three, folder.path / ".step-00000003.writing");
-    fs::create_directories(folder.path / ".step-00000004.writing");
-    fs::create_directories(folder.path / ".step-00000004.mine");  // none of ours
-    std::ofstream(folder.path / "notes.txt") << "kept";
+    fs::copy(three, fs::path(folder.path) / ".step-00000002.replaced");  // its successor had not got the name yet
+    fs::copy(three, fs::path(folder.path) / ".step-00000003.replaced");
+    fs::copy(three, fs::path(folder.path) / ".step-00000003.writing");
+    fs::create_directories(fs::path(folder.path) / ".step-00000004.writing");
+    fs::create_directories(fs::path(folder.path) / ".step-00000004.mine");  // none of ours
+    std::ofstream(fs::path(folder.path) / "notes.txt") << "kept";
     tidy_checkpoints(dir);
   });
   std::set<std::string> left;
@@ -168,7 +151,7 @@ TEST_CASE("ranks that see other checkpoints in a folder do not go on") {
   if (world().size() == 1) return;
   SharedFolder folder;
   Trained model(world(), 5);
-  const std::string zeros = (folder.path / "0").string(), others = (folder.path / "others").string();
+  const std::string zeros = (fs::path(folder.path) / "0").string(), others = (fs::path(folder.path) / "others").string();
   const bool last = world().rank() == world().size() - 1;
   const std::string& mine = last ? others : zeros;
   const auto save = [&](const std::string& dir, int64_t step, int attempt) {
@@ -196,12 +179,12 @@ TEST_CASE("ranks that see other checkpoints in a folder do not go on") {
 TEST_CASE("damage is found, the file is named, and every rank is told") {
   SharedFolder folder;
   Trained model(world(), 5);
-  const std::string dir = folder.path.string();
+  const std::string dir = folder.path;
   const std::string good = save_checkpoint(dir, 1, model.tensors(), nlohmann::json::object(), world(), backend());
   const auto refuse = [&](const std::string& name, const std::string& says,
                           const std::function<void(const fs::path&)>& how) {
     INFO(name);
-    const fs::path bad = folder.path / name;
+    const fs::path bad = fs::path(folder.path) / name;
     folder.change([&] {
       fs::copy(good, bad);
       how(bad);
@@ -278,10 +261,10 @@ TEST_CASE("B52: gate and up saved by 2 ranks are themselves, in order, on any nu
       Cut saved(*savers, E, features);
       saved.mlp.gate_proj.weight.fill(gate), saved.mlp.up_proj.weight.fill(up);
       saved.mlp.down_proj.weight.fill(52);
-      save_checkpoint(folder.path.string(), features, saved.tensors(), nlohmann::json::object(), *savers, backend());
+      save_checkpoint(folder.path, features, saved.tensors(), nlohmann::json::object(), *savers, backend());
     }
     world().barrier().wait();
-    const std::string at = find_checkpoint(folder.path.string() + cat("/step-0000000", features), world());
+    const std::string at = find_checkpoint(folder.path + cat("/step-0000000", features), world());
     for (int size = 1; size <= world().size(); ++size) {
       const auto group = world().split(world().rank() / size, 0, "group");
       INFO(features << " features in groups of " << size << ", this one has " << group->size());
@@ -308,7 +291,7 @@ TEST_CASE("another model's tensors are refused with both shapes") {
   SharedFolder folder;
   Trained model(world(), 5);
   const std::string at =
-      save_checkpoint(folder.path.string(), 1, model.tensors(), nlohmann::json::object(), world(), backend());
+      save_checkpoint(folder.path, 1, model.tensors(), nlohmann::json::object(), world(), backend());
   Tensor part = backend().empty({2, 2});
   const Box box = whole_box({2, 2});
   CHECK_THROWS_WITH(load_checkpoint(at, {{"lm_head.weight", {2, 2}, box, &part, true}}, world(), backend()),

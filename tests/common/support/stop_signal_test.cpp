@@ -23,7 +23,7 @@ struct Keep {
 
 }  // namespace
 
-TEST_CASE("stop signal: none, then one that all have agreed on") {
+TEST_CASE("stop signal: none, then one") {
   const Keep keep;
   StopSignal stop;
   CHECK(stop.agreed(world()) == 0);
