@@ -21,11 +21,8 @@ def flags(folder, **more):
 
 
 class Training(Run):
-    def __init__(self, folder, command, kilobytes=None):
-        """`kilobytes`: of a file at the most; what writes more fails."""
+    def __init__(self, folder, command):
         self.metrics = Path(folder) / "metrics.jsonl"
-        if kilobytes:
-            command = ["sh", "-c", f'ulimit -f {2 * kilobytes}; exec "$@"', "sh", *command]
         super().__init__(command)
 
     def steps(self):
@@ -40,13 +37,12 @@ class Training(Run):
         os.kill(self.ranks()[rank], number)
 
 
-def training(folder, program="13_two_dimensional", ranks=4, kilobytes=None, **more):
+def training(folder, program="13_two_dimensional", ranks=4, **more):
     mesh = {"dp": 2, "tp": 2} if program.startswith("13") else {}
     launcher = [MPIRUN, "-n", ranks] if ranks > 1 else []      # MPICH's, interrupted, ends with 0 whatever its one rank says
-    return Training(folder, [*launcher, BUILD / "bin" / program, *flags(folder, **mesh, **more), "--quiet"], kilobytes)
+    return Training(folder, [*launcher, BUILD / "bin" / program, *flags(folder, **mesh, **more), "--quiet"])
 
 
-def course_run(folder, kilobytes=None, **more):
+def course_run(folder, **more):
     """`./course run`, which does not set up."""
-    return Training(folder, [sys.executable, "-c", SCRIPT, "run", "13", "-n", "4", *flags(folder, dp=2, tp=2, **more), "--quiet"],
-                    kilobytes)
+    return Training(folder, [sys.executable, "-c", SCRIPT, "run", "13", "-n", "4", *flags(folder, dp=2, tp=2, **more), "--quiet"])
