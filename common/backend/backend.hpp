@@ -1,8 +1,11 @@
 // What a device must be able to compute: one virtual function a kernel. Layers are written once, on top of this.
 //
 // Letters: N rows (all leading dims together), E features, V vocabulary, B batch, S queries, T keys, H query heads,
-// K key/value heads, D head size. All tensors are f32 unless a comment says otherwise, live on this backend's device, and
-// are owned by the caller. Outputs are written over; "adds" marks those that accumulate. Any size may be 0.
+// K key/value heads, D head size. All tensors live on this backend's device and are owned by the caller. Outputs are
+// written over; "adds" marks those that accumulate. Any size may be 0.
+// Types: activations, their gradients and weights are all f32 or, in one call, all bf16. Always f32: what sums (the
+// gradients of weights: dtable, dweight, dbias), statistics (rstd, lse, max, sum, picked), tables of rope, and all of
+// adamw. Whatever the types, sums inside a kernel are f32 or finer; a bf16 result is rounded once, to nearest even.
 // A wrong shape throws Error with the shapes. Equal inputs give equal bits: no kernel depends on the order of threads.
 #pragma once
 
@@ -33,6 +36,12 @@ enum class Gelu { Exact, Tanh };  // x·Φ(x), and its tanh approximation. Hendr
 struct AdamWStep {
   double lr, beta1, beta2, eps, weight_decay;
   int64_t step;
+};
+// What it works on: a parameter, its gradient, and the means of the gradient and of its square. Equal sizes.
+struct AdamWTensors {
+  Tensor& value;
+  const Tensor& grad;
+  Tensor &mean, &square;
 };
 
 class Backend {
@@ -84,11 +93,12 @@ class Backend {
 
   // Elements
   virtual void fill(Tensor& x, float value) = 0;
-  virtual void add(Tensor& x, const Tensor& y) = 0;              // x += y
+  virtual void cast(const Tensor& x, Tensor& y) = 0;             // y = x between f32 and bf16; equal types: a copy
+  virtual void add(Tensor& x, const Tensor& y) = 0;              // x += y; an f32 x takes either type of y
   virtual void scale(Tensor& x, float factor) = 0;               // x *= factor
   virtual double squared_norm(const Tensor& x) const = 0;        // Σ x², summed in double
 
-  // c [M,N] = op(a) op(b), or adds with accumulate. Leading dims of a and b fold into rows: [B,S,E] counts as [B·S,E].
+  // c [M,N] = op(a) op(b), or adds with accumulate. a and b are of one type, c of that or f32. Leading dims of a and b fold into rows: [B,S,E] counts as [B·S,E].
   virtual void matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, Tensor& c,
                       bool accumulate = false) = 0;
   virtual void add_bias(Tensor& y, const Tensor& bias) = 0;      // y [N,E] += bias [E]
@@ -129,7 +139,7 @@ class Backend {
   virtual void cross_entropy_backward(Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets,
                                       int64_t begin, int64_t ignore, float factor) = 0;
 
-  virtual void adamw(Tensor& value, const Tensor& grad, Tensor& mean, Tensor& square, const AdamWStep& step) = 0;
+  virtual void adamw(std::span<const AdamWTensors> all, const AdamWStep& step) = 0;
 };
 
 // The processor's backend: oneDNN for matrix products, OpenMP for the rest. threads ≥ 1.

@@ -44,6 +44,7 @@ class ObservedBackend : public Backend {
                    int64_t blocks, int64_t block) override;
 
   void fill(Tensor& x, float value) override;
+  void cast(const Tensor& x, Tensor& y) override;
   void add(Tensor& x, const Tensor& y) override;
   void scale(Tensor& x, float factor) override;
   double squared_norm(const Tensor& x) const override;
@@ -79,7 +80,7 @@ class ObservedBackend : public Backend {
   void cross_entropy_backward(Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets,
                               int64_t begin, int64_t ignore, float factor) override;
 
-  void adamw(Tensor& value, const Tensor& grad, Tensor& mean, Tensor& square, const AdamWStep& step) override;
+  void adamw(std::span<const AdamWTensors> all, const AdamWStep& step) override;
 
  private:
   double now() const;  // seconds_now(), where someone observes

@@ -73,6 +73,12 @@ void check_copy_blocks(const Tensor& from, int64_t from_at, int64_t from_step, c
   runs_fit("to", to, to_at, to_step, blocks, block);
 }
 
+void check_cast(const Tensor& x, const Tensor& y) {
+  same("cast: x and y", x, y);
+  for (const DType type : {x.dtype(), y.dtype()})
+    require(type == DType::F32 || type == DType::BF16, "cast: ", name_of(type), " is neither f32 nor bf16");
+}
+
 void check_add(const Tensor& x, const Tensor& y) { same("add", x, y); }
 
 MatmulSizes check_matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, const Tensor& c) {
@@ -199,11 +205,12 @@ void check_cross_entropy_backward(const Tensor& logits, const Tensor& max, const
   holds("cross_entropy_backward: targets", targets, rows_of(logits));
 }
 
-void check_adamw(const Tensor& value, const Tensor& grad, const Tensor& mean, const Tensor& square,
-                 const AdamWStep& step) {
-  same("adamw: value and grad", value, grad);
-  same("adamw: value and mean", value, mean);
-  same("adamw: value and square", value, square);
+void check_adamw(std::span<const AdamWTensors> all, const AdamWStep& step) {
+  for (const auto& [value, grad, mean, square] : all) {
+    same("adamw: value and grad", value, grad);
+    same("adamw: value and mean", value, mean);
+    same("adamw: value and square", value, square);
+  }
   require(step.step >= 1, "adamw: steps count from 1, not ", step.step);
 }
 

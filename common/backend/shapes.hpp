@@ -14,6 +14,7 @@ void check_copy(const Tensor& from, const Tensor& to);
 void check_copy_blocks(const Tensor& from, int64_t from_at, int64_t from_step, const Tensor& to, int64_t to_at,
                        int64_t to_step, int64_t blocks, int64_t block);
 
+void check_cast(const Tensor& x, const Tensor& y);  // the types too
 void check_add(const Tensor& x, const Tensor& y);
 
 struct MatmulSizes {
@@ -54,7 +55,6 @@ void check_row_sum_exp(const Tensor& logits, const Tensor& max, const Tensor& su
 void check_pick(const Tensor& logits, const Tensor& targets, const Tensor& picked);
 void check_cross_entropy_backward(const Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets);
 
-void check_adamw(const Tensor& value, const Tensor& grad, const Tensor& mean, const Tensor& square,
-                 const AdamWStep& step);
+void check_adamw(std::span<const AdamWTensors> all, const AdamWStep& step);
 
 }  // namespace course::shapes

@@ -44,6 +44,15 @@ void CpuBackend::copy_blocks(const Tensor& from, int64_t from_at, int64_t from_s
 
 void CpuBackend::fill(Tensor& x, float value) { cpu::fill(x.data<float>(), x.numel(), value); }
 
+void CpuBackend::cast(const Tensor& x, Tensor& y) {
+  shapes::check_cast(x, y);
+  if (x.dtype() == y.dtype()) return copy(x, y);
+  if (x.dtype() == DType::F32)
+    cpu::cast(x.data<float>(), y.data<BFloat16>(), x.numel());
+  else
+    cpu::cast(x.data<BFloat16>(), y.data<float>(), x.numel());
+}
+
 void CpuBackend::add(Tensor& x, const Tensor& y) {
   shapes::check_add(x, y);
   cpu::add(x.data<float>(), y.data<float>(), x.numel());
@@ -173,9 +182,10 @@ void CpuBackend::cross_entropy_backward(Tensor& logits, const Tensor& max, const
                               begin, ignore, factor, rows_of(logits), logits.dim(-1));
 }
 
-void CpuBackend::adamw(Tensor& value, const Tensor& grad, Tensor& mean, Tensor& square, const AdamWStep& step) {
-  shapes::check_adamw(value, grad, mean, square, step);
-  cpu::adamw(value.data<float>(), grad.data<float>(), mean.data<float>(), square.data<float>(), step, value.numel());
+void CpuBackend::adamw(std::span<const AdamWTensors> all, const AdamWStep& step) {
+  shapes::check_adamw(all, step);
+  for (const auto& [value, grad, mean, square] : all)
+    cpu::adamw(value.data<float>(), grad.data<float>(), mean.data<float>(), square.data<float>(), step, value.numel());
 }
 
 }  // namespace course

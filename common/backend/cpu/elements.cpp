@@ -27,6 +27,16 @@ void fill(float* x, int64_t n, float value) {
   for (int64_t i = 0; i < n; ++i) x[i] = value;
 }
 
+void cast(const float* x, BFloat16* y, int64_t n) {
+#pragma omp parallel for simd if (n > kWorthThreads)
+  for (int64_t i = 0; i < n; ++i) y[i] = BFloat16(x[i]);
+}
+
+void cast(const BFloat16* x, float* y, int64_t n) {
+#pragma omp parallel for simd if (n > kWorthThreads)
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i];
+}
+
 void add(float* x, const float* y, int64_t n) {
 #pragma omp parallel for simd if (n > kWorthThreads)
   for (int64_t i = 0; i < n; ++i) x[i] += y[i];

@@ -16,6 +16,8 @@ void copy_bytes(const void* from, void* to, int64_t bytes);
 void copy_blocks(const char* from, int64_t from_step, char* to, int64_t to_step, int64_t blocks,
                  int64_t block);  // in bytes
 void fill(float* x, int64_t n, float value);
+void cast(const float* x, BFloat16* y, int64_t n);
+void cast(const BFloat16* x, float* y, int64_t n);
 void add(float* x, const float* y, int64_t n);
 void scale(float* x, int64_t n, float factor);
 double squared_norm(const float* x, int64_t n);

@@ -230,16 +230,21 @@ void CudaBackend::cross_entropy_backward(Tensor& logits, const Tensor& max, cons
                                begin, ignore, factor, rows_of(logits), logits.dim(-1), stream_);
 }
 
-void CudaBackend::adamw(Tensor& value, const Tensor& grad, Tensor& mean, Tensor& square, const AdamWStep& step) {
-  shapes::check_adamw(value, grad, mean, square, step);
-  cuda::AdamWTensors one = {};
-  one.value[0] = value.data<float>();
-  one.grad[0] = grad.data<float>();
-  one.mean[0] = mean.data<float>();
-  one.square[0] = square.data<float>();
-  one.size[0] = value.numel();
-  one.count = 1;
-  cuda::adamw(one, step, stream_);
+void CudaBackend::adamw(std::span<const AdamWTensors> all, const AdamWStep& step) {
+  shapes::check_adamw(all, step);
+  for (size_t begin = 0; begin < all.size(); begin += cuda::AdamWPointers::kMost) {
+    cuda::AdamWPointers some = {};
+    for (const auto& [value, grad, mean, square] :
+         all.subspan(begin, std::min<size_t>(cuda::AdamWPointers::kMost, all.size() - begin))) {
+      const int i = some.count++;
+      some.value[i] = value.data<float>();
+      some.grad[i] = grad.data<float>();
+      some.mean[i] = mean.data<float>();
+      some.square[i] = square.data<float>();
+      some.size[i] = value.numel();
+    }
+    cuda::adamw(some, step, stream_);
+  }
 }
 
 }  // namespace course

@@ -61,6 +61,7 @@ class CudaBackend : public Backend {
                    int64_t blocks, int64_t block) override;
 
   void fill(Tensor& x, float value) override;
+  void cast(const Tensor& x, Tensor& y) override;
   void add(Tensor& x, const Tensor& y) override;
   void scale(Tensor& x, float factor) override;
   double squared_norm(const Tensor& x) const override;
@@ -97,7 +98,7 @@ class CudaBackend : public Backend {
   void cross_entropy_backward(Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets,
                               int64_t begin, int64_t ignore, float factor) override;
 
-  void adamw(Tensor& value, const Tensor& grad, Tensor& mean, Tensor& square, const AdamWStep& step) override;
+  void adamw(std::span<const AdamWTensors> all, const AdamWStep& step) override;
 
  private:
   Tensor scratch(Shape shape, DType type = DType::F32) const;

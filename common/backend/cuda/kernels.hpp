@@ -78,7 +78,7 @@ void cross_entropy_backward(float* logits, const float* max, const float* sum, c
                             int64_t ignore, float factor, int64_t N, int64_t columns, cudaStream_t stream);
 
 // optimizer.cu. Many tensors a kernel: a model has hundreds, and most are too small to fill a card.
-struct AdamWTensors {
+struct AdamWPointers {
   static constexpr int kMost = 64;  // a kernel's arguments are at most 4,096 bytes
   float* value[kMost];
   const float* grad[kMost];
@@ -87,6 +87,6 @@ struct AdamWTensors {
   int64_t size[kMost];
   int32_t count = 0;
 };
-void adamw(const AdamWTensors& tensors, const AdamWStep& step, cudaStream_t stream);
+void adamw(const AdamWPointers& tensors, const AdamWStep& step, cudaStream_t stream);
 
 }  // namespace course::cuda

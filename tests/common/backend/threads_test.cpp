@@ -88,7 +88,9 @@ std::vector<Tensor> outputs(Backend& be, int threads) {
   }
   {
     Tensor value = input("value", {70000}), mean = be.zeros({70000}), square = be.zeros({70000});
-    be.adamw(value, input("grad", {70000}), mean, square, {1e-3, 0.9, 0.99, 1e-8, 0.1, 3});
+    const Tensor grad = input("grad", {70000});
+    const AdamWTensors all[] = {{value, grad, mean, square}};
+    be.adamw(all, {1e-3, 0.9, 0.99, 1e-8, 0.1, 3});
     for (Tensor* t : {&value, &mean, &square}) out.push_back(std::move(*t));
   }
   {
