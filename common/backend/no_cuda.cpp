@@ -4,7 +4,7 @@ namespace course {
 
 int cuda_devices() { return 0; }
 
-std::unique_ptr<Backend> make_cuda_backend(int) {
+std::unique_ptr<Backend> make_cuda_backend(int, bool) {
   throw UsageError("--device cuda: this build has no CUDA; use --device cpu");
 }
 

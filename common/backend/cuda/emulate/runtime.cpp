@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -15,6 +16,12 @@ namespace {
 int devices() {
   const char* said = std::getenv("COURSE_EMULATE_DEVICES");
   return said ? std::atoi(said) : 8;
+}
+
+// The compute capability, as in 7.5.
+const char* capability() {
+  const char* said = std::getenv("COURSE_EMULATE_CAPABILITY");
+  return said ? said : "9.0";
 }
 
 cudaError_t done() { return Gpu::get().state(); }
@@ -39,6 +46,12 @@ cudaError_t cudaSetDevice(int device) {
 
 cudaError_t cudaGetDevice(int* device) {
   *device = Gpu::get().device;
+  return done();
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {"emulated GPU", 0, 0};
+  std::sscanf(capability(), "%d.%d", &properties->major, &properties->minor);
   return done();
 }
 
