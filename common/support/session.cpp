@@ -103,12 +103,13 @@ void Session::set_up(const SessionOptions& options) {
   const int devices = options.device == "cpu" ? 0 : cuda_devices();
   const bool everywhere = -world_->max(-devices) > 0;
   if (options.device == "cuda" || (options.device == "auto" && everywhere)) {
-    together(*world_, [&] { backend_ = make_cuda_backend(devices ? node.rank % devices : 0); });
+    together(*world_, [&] { backend_ = make_cuda_backend(devices ? node.rank % devices : 0, options.tf32); });
     if (node.rank == 0 && node.ranks > devices)
       std::cerr << cat("note: ", node.ranks, " ranks share ", devices, devices == 1 ? " GPU" : " GPUs",
                        ": right, and no faster than one rank for each\n");
   } else {
     backend_ = make_cpu_backend(static_cast<int>(threads_));
+    if (options.tf32 && rank() == 0) std::cerr << "note: --tf32 does nothing on the CPU: its f32 products are f32\n";
   }
   if (options.check_collectives && !checked_ && size() > 1) {
     board_ = std::make_shared<Board>(MPI_COMM_WORLD);

@@ -25,6 +25,7 @@ struct SessionOptions {
   double timeout = 60;  // seconds; 0: none
   std::string trace;    // a file, see trace.hpp; empty: none
   bool check_collectives = false;  // see checked.hpp
+  bool tf32 = false;  // see make_cuda_backend(); on the CPU a line says that it does nothing
 };
 
 class Session {
