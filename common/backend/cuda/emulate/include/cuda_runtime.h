@@ -151,6 +151,9 @@ cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void**
 inline void __syncthreads(std::source_location at = std::source_location::current()) {
   course::emulate::sync_threads(at);
 }
+inline void __syncwarp(unsigned mask = 0xffffffff, std::source_location at = std::source_location::current()) {
+  course::emulate::exchange(mask, 0, course::emulate::lane(), at);
+}
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int lane, int = 32, std::source_location at = std::source_location::current()) {
   return course::emulate::exchanged(mask, value, lane & 31, at);
