@@ -48,6 +48,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char* name() const = 0;  // "cpu"
+  virtual bool has_bf16() const { return true; }  // false: products of bf16 are right here, but slower than those of f32
 
   // Memory
   virtual Allocator& memory() = 0;
@@ -61,6 +62,8 @@ class Backend {
   virtual void copy(const Tensor& from, Tensor& to) = 0;          // equal shapes
 
   Tensor empty(Shape shape, DType type = DType::F32) { return Tensor(memory(), std::move(shape), type); }
+  Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype()); }
+  Tensor in_type(Tensor x, DType type);  // x itself where it is of that type, else a cast copy
   Tensor full(Shape shape, float value);
   Tensor zeros(Shape shape) { return full(std::move(shape), 0); }
   Tensor clone(const Tensor& x);
@@ -82,6 +85,8 @@ class Backend {
     copy_out(x, values.data());
     return values;
   }
+
+  std::vector<float> floats(const Tensor& x);  // to_host of f32 or bf16
 
   // Copies `blocks` runs of `block` elements; run i goes from element from_at + i·from_step to to_at + i·to_step. Any dtype.
   // Throws when a run leaves either tensor.

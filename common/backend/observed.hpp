@@ -32,6 +32,7 @@ class ObservedBackend : public Backend {
   void observe(std::function<void(const Kernel&)> observer) { observers_.push_back(std::move(observer)); }
 
   const char* name() const override { return inner_->name(); }
+  bool has_bf16() const override { return inner_->has_bf16(); }
 
   Allocator& memory() override { return inner_->memory(); }
   MemoryUse memory_use() const override { return inner_->memory_use(); }

@@ -1,6 +1,6 @@
-// What each kernel asks of its arguments, said once for all devices. A check throws Error with the shapes; the letters
-// and meanings are those of common/backend/backend.hpp. Types are checked by Tensor::data, where a kernel takes the
-// memory.
+// What each kernel asks of its arguments, said once for all devices. A check throws Error with the shapes or the
+// types; the letters and meanings are those of common/backend/backend.hpp. Types of ids are checked by Tensor::data,
+// where a kernel takes the memory.
 #pragma once
 
 #include "common/backend/backend.hpp"

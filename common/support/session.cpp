@@ -132,6 +132,11 @@ Backend& Session::backend() {
   return *backend_;
 }
 
+bool Session::has_bf16() {
+  require(backend_, "no device yet: call Cli::parse or Session::set_up first");
+  return world_->max(backend_->has_bf16() ? 0 : 1) == 0;
+}
+
 ObservedBackend& Session::observed() {
   if (observed_) return *observed_;
   require(backend_ && !taken_, "kernels are observed from Cli::parse on, before anything takes the backend");

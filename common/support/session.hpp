@@ -45,6 +45,7 @@ class Session {
   void set_up(const SessionOptions& options);
   // Its first call says, on rank 0's stderr, that a node has more ranks than cores, where it has.
   Backend& backend();
+  bool has_bf16();  // whether the devices of all ranks compute well in bf16. Collective
   int64_t threads() const { return threads_; }
   // Bytes that the nodes of all ranks have together, the same number on every rank. 0 before set_up.
   double memory() const { return memory_; }

@@ -13,6 +13,7 @@ class CpuBackend : public Backend {
   explicit CpuBackend(int threads);
 
   const char* name() const override { return "cpu"; }
+  bool has_bf16() const override;
 
   Allocator& memory() override { return pool_; }
   MemoryUse memory_use() const override { return pool_.use(); }

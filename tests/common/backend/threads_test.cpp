@@ -135,8 +135,7 @@ TEST_CASE("threads: the backend takes at least one, and a repeated step asks the
 TEST_CASE("cpu backend: kernels refuse a type they do not take, and name it") {
   CpuBackend be(omp_get_max_threads());
   Tensor half = be.empty({2, 3}, DType::BF16), f = be.zeros({2, 3});
-  CHECK_THROWS_WITH(be.fill(half, 1), Catch::Contains("bf16"));
-  CHECK_THROWS_WITH(be.add(f, half), Catch::Contains("bf16"));
+  CHECK_THROWS_WITH(be.add(half, f), Catch::Contains("bf16"));
   CHECK_THROWS_WITH(be.gelu(half, Gelu::Tanh, f), Catch::Contains("bf16"));
   CHECK_THROWS_WITH(be.copy(half, f), Catch::Contains("bf16") && Catch::Contains("f32"));
   CHECK_THROWS_WITH(be.embedding(f, f, 0, f), Catch::Contains("[2,3]"));

@@ -25,24 +25,12 @@ float tf32(float x) {
   return std::bit_cast<float>((word + 0xfff + (word >> 13 & 1)) & ~uint32_t{0x1fff});
 }
 
-// A matrix in f32: the memory itself, or a copy of it.
-struct Matrix {
-  std::vector<float> copy;
-  const float* at;
-  int step;  // from one line to the next
-};
-Matrix in_f32(const void* x, cudaDataType_t type, int length, int lines, int step, int mode) {
-  const bool rounds = mode & CUBLAS_TF32_TENSOR_OP_MATH;
-  if (type == CUDA_R_32F && !rounds) return {{}, static_cast<const float*>(x), step};
-  Matrix m = {std::vector<float>(size_t(length) * lines), nullptr, length};
-  m.at = m.copy.data();
+// A copy of the matrix for the product with TF32: `lines` of `length` elements that lie `step` apart.
+std::vector<float> rounded(const void* x, int length, int lines, int step) {
+  std::vector<float> copy(size_t(length) * lines);
   for (int64_t line = 0; line < lines; ++line)
-    for (int64_t i = 0; i < length; ++i) {
-      const int64_t at = line * step + i;
-      m.copy[line * length + i] = type == CUDA_R_16BF ? static_cast<float>(static_cast<const course::BFloat16*>(x)[at])
-                                                      : tf32(static_cast<const float*>(x)[at]);
-    }
-  return m;
+    for (int64_t i = 0; i < length; ++i) copy[line * length + i] = tf32(static_cast<const float*>(x)[line * step + i]);
+  return copy;
 }
 
 bool supported(cudaDataType_t a, cudaDataType_t b, cudaDataType_t c) {
@@ -90,24 +78,28 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cubla
   const int rows_b = op_b == CUBLAS_OP_N ? k : n, columns_b = op_b == CUBLAS_OP_N ? n : k;
   const float factor = *static_cast<const float*>(alpha), before = *static_cast<const float*>(beta);
   if (m < 0 || n < 0 || k < 0 || lda < std::max(1, rows_a) || ldb < std::max(1, rows_b) || ldc < std::max(1, m) ||
-      (before != 0 && before != 1))
+      factor != 1 || (before != 0 && before != 1))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!supported(type_a, type_b, type_c)) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
   const cudaError_t code = Gpu::get().run(handle->stream, "cublasGemmEx", {{a, false}, {b, false}, {c, true}}, [&] {
-    const Matrix of_a = in_f32(a, type_a, rows_a, columns_a, lda, handle->mode);
-    const Matrix of_b = in_f32(b, type_b, rows_b, columns_b, ldb, handle->mode);
-    const bool rounds = type_c == CUDA_R_16BF;
-    Matrix of_c;
-    if (rounds) of_c = in_f32(c, type_c, m, n, ldc, 0);
     // Columns of one are rows of the other: cᵀ = op(b)ᵀ op(a)ᵀ.
-    course::cpu::gemm(n, m, k, factor, {of_b.at, of_b.step, op_b == CUBLAS_OP_T},
-                      {of_a.at, of_a.step, op_a == CUBLAS_OP_T}, before == 1,
-                      rounds ? of_c.copy.data() : static_cast<float*>(c), rounds ? m : ldc);
-    if (rounds)
-      for (int64_t column = 0; column < n; ++column)
-        for (int64_t row = 0; row < m; ++row)
-          static_cast<course::BFloat16*>(c)[column * ldc + row] = course::BFloat16(of_c.copy[column * m + row]);
+    const bool t_a = op_a == CUBLAS_OP_T, t_b = op_b == CUBLAS_OP_T, adds = before == 1;
+    if (type_a == CUDA_R_16BF) {
+      const course::cpu::HalfMatrix first = {static_cast<const course::BFloat16*>(b), ldb, t_b};
+      const course::cpu::HalfMatrix second = {static_cast<const course::BFloat16*>(a), lda, t_a};
+      if (type_c == CUDA_R_16BF)
+        course::cpu::gemm(n, m, k, first, second, adds, static_cast<course::BFloat16*>(c), ldc);
+      else
+        course::cpu::gemm(n, m, k, first, second, adds, static_cast<float*>(c), ldc);
+    } else if (handle->mode & CUBLAS_TF32_TENSOR_OP_MATH) {
+      const std::vector<float> first = rounded(b, rows_b, columns_b, ldb), second = rounded(a, rows_a, columns_a, lda);
+      course::cpu::gemm(n, m, k, 1, {first.data(), rows_b, t_b}, {second.data(), rows_a, t_a}, adds,
+                        static_cast<float*>(c), ldc);
+    } else {
+      course::cpu::gemm(n, m, k, 1, {static_cast<const float*>(b), ldb, t_b}, {static_cast<const float*>(a), lda, t_a},
+                        adds, static_cast<float*>(c), ldc);
+    }
     return std::string();
   });
   return code == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;

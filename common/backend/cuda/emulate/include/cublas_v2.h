@@ -26,7 +26,8 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
 cublasStatus_t cublasGetStream(cublasHandle_t handle, cudaStream_t* stream);
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
-// c [m,n] = alpha · op(a) [m,k] · op(b) [k,n] + beta · c. All f32, or a and b bf16 and c that or f32; no other types.
+// c [m,n] = alpha · op(a) [m,k] · op(b) [k,n] + beta · c. All f32, or a and b bf16 and c that or f32; no other types. The
+// stand-in takes an alpha of 1 and a beta of 0 or 1.
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
                             const void* alpha, const void* a, cudaDataType_t type_a, int lda, const void* b,
                             cudaDataType_t type_b, int ldb, const void* beta, void* c, cudaDataType_t type_c, int ldc,
