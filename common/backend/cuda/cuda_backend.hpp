@@ -28,7 +28,7 @@ class Stream {
 // cuBLAS, on a stream. tf32 as in set_precision (matmul.hpp).
 class Blas {
  public:
-  Blas(cudaStream_t stream, bool tf32);
+  explicit Blas(cudaStream_t stream, bool tf32 = false);
   ~Blas();
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;

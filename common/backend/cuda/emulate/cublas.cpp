@@ -82,7 +82,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cubla
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!supported(type_a, type_b, type_c)) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
-  const cudaError_t code = Gpu::get().run(handle->stream, "cublasGemmEx", {{a, false}, {b, false}, {c, true}}, [&] {
+  const cudaError_t code = Gpu::get().run(handle->stream, "cublasGemmEx", {{a, false}, {b, false}, {c, true}}, [=] {
     // Columns of one are rows of the other: cᵀ = op(b)ᵀ op(a)ᵀ.
     const bool t_a = op_a == CUBLAS_OP_T, t_b = op_b == CUBLAS_OP_T, adds = before == 1;
     if (type_a == CUDA_R_16BF) {
