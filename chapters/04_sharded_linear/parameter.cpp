@@ -81,6 +81,7 @@ void Parameter::fill(const std::function<float(int64_t)>& at_global_index) {
   const MemoryScope scope(MemoryClass::Parameters);
   (apart() ? owned_ : value_) = backend_->from_host(values, box.size);
   outdated_ = copied();
+  if (outdated_) value();  // now, so that memory is steady from here on
   if (owns_part_) value_ = {};  // what was gathered before is out of date
 }
 

@@ -59,16 +59,16 @@ class Parameter {
   Tensor& gradient();                                    // of value(); zeros on first use after clear_gradient()
   bool has_gradient() const { return grad_.defined(); }  // since clear_gradient(), or take_gradient()
 
-  // What the optimizer updates and a checkpoint saves, in f32: the same, unless own_part() cut it further or modules compute
-  // in another type. Who takes it may write to it: the copy that modules compute with is then out of date.
+  // What the optimizer updates and a checkpoint saves, in f32: the same, unless own_part() cut it further or modules
+  // compute in another type. Take it anew for each write: the copy that modules compute with is then out of date.
   bool owns_part() const { return owns_part_; }
   const Box& owned_box() const { return owns_part_ ? owned_box_ : box_; }
   Tensor& owned();
   Tensor& owned_gradient() { return owns_part_ ? owned_grad_ : gradient(); }
   void clear_gradient();
 
-  // FSDP's side of own_part(): hand in the gathered value, in compute_type(), or take it away; hand in the reduced gradient of the owned
-  // part.
+  // FSDP's side of own_part(): hand in the gathered value, in compute_type(), or take it away; hand in the reduced
+  // gradient of the owned part.
   void gather(Tensor value);
   void release() { value_ = {}; }
   bool gathered() const { return value_.defined(); }

@@ -116,7 +116,7 @@ void TrainingOptions::settle(const Cli& cli, int64_t ranks) {
 void TrainingOptions::settle_dtype(Session& session) {
   if (dtype != "mixed" || session.has_bf16()) return;
   if (session.rank() == 0)
-    std::cerr << "note: --dtype mixed is computed in f32: bf16 needs AVX-512, which not every processor here has\n";
+    std::cerr << "note: --dtype mixed is computed in f32: not every device here is made for bf16 (a CPU needs AVX-512)\n";
   dtype = "f32";
 }
 
