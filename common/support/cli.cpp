@@ -101,6 +101,8 @@ Cli::Cli(const std::string& program, const std::string& what) : impl_(std::make_
   impl_->app.name(program);
   impl_->app.get_formatter()->column_width(34);
   add("--device", impl_->session.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
+  add("--nccl", impl_->session.nccl, "GPUs' collectives by NCCL: auto (one rank a GPU), shared (untried), off")
+      .one_of({"auto", "shared", "off"});
   add("--threads", impl_->session.threads, "threads a rank; 0: the node's cores over its ranks")
       .not_negative()
       .at_most(1024);

@@ -1,5 +1,7 @@
 #include "common/backend/cuda/cuda_backend.hpp"
 
+#include <sched.h>
+
 #include "common/backend/cuda/check.hpp"
 #include "common/backend/cuda/kernels.hpp"
 #include "common/backend/cuda/matmul.hpp"
@@ -17,6 +19,13 @@ Stream::Stream(int device) {
 Stream::~Stream() { cudaStreamDestroy(stream_); }
 
 void Stream::wait() const { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+
+bool Stream::done() const {
+  const cudaError_t code = cudaStreamQuery(stream_);
+  if (code == cudaErrorNotReady) return false;
+  check(code, "cudaStreamQuery");
+  return true;
+}
 
 Blas::Blas(cudaStream_t stream) {
   check(cublasCreate(&handle_), "cublasCreate");
@@ -48,6 +57,12 @@ int cuda_devices() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+std::string cuda_device_id(int device) {
+  char id[32] = {};
+  cuda::check(cudaDeviceGetPCIBusId(id, sizeof id, device), "cudaDeviceGetPCIBusId");
+  return id;
+}
+
 std::unique_ptr<Backend> make_cuda_backend(int device) {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
@@ -61,17 +76,25 @@ Tensor CudaBackend::scratch(Shape shape, DType type) const {
   return Tensor(memory_, std::move(shape), type);
 }
 
+void CudaBackend::wait() const {
+  if (!look_) return stream_.wait();
+  while (!stream_.done()) {
+    look_();
+    sched_yield();
+  }
+}
+
 // The host's memory is anybody's: it may be gone or changed once we return, so both directions wait.
 void CudaBackend::copy_in(void* to, const void* host, int64_t bytes) {
   if (bytes == 0) return;
   cuda::check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream_), "copy_in");
-  stream_.wait();
+  wait();
 }
 
 void CudaBackend::copy_out(const void* from, void* host, int64_t bytes) const {
   if (bytes == 0) return;
   cuda::check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream_), "copy_out");
-  stream_.wait();
+  wait();
 }
 
 void CudaBackend::copy(const Tensor& from, Tensor& to) {

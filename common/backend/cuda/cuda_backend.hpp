@@ -4,6 +4,9 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
+#include <functional>
+#include <utility>
+
 #include "common/backend/backend.hpp"
 #include "common/backend/cuda/device_memory.hpp"
 
@@ -20,6 +23,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   operator cudaStream_t() const { return stream_; }  // NOLINT: implicit on purpose
   void wait() const;                                 // until all is done; throws Error if something has failed
+  bool done() const;                                 // the same, asked once
 
  private:
   cudaStream_t stream_ = nullptr;
@@ -49,6 +53,9 @@ class CudaBackend : public Backend {
 
   const char* name() const override { return "cuda"; }
   cudaStream_t stream() const { return stream_; }
+  // Called again and again while the host waits for the device, so that it can throw: else nothing ends a wait for a device
+  // that waits for another rank. Null: nobody. Gives back who was called before.
+  std::function<void()> while_waiting(std::function<void()> look) { return std::exchange(look_, std::move(look)); }
 
   Allocator& memory() override { return memory_; }
   MemoryUse memory_use() const override { return memory_.use(); }
@@ -102,11 +109,13 @@ class CudaBackend : public Backend {
 
  private:
   Tensor scratch(Shape shape, DType type = DType::F32) const;
+  void wait() const;
 
   cuda::Stream stream_;
   mutable DeviceMemory memory_;  // functions that change nothing need room too
   Pool staging_{pinned_blocks()};
   cuda::Blas blas_;
+  std::function<void()> look_;
 };
 
 }  // namespace course

@@ -45,9 +45,11 @@ cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t op_a, cublas
     return CUBLAS_STATUS_INVALID_VALUE;
   if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
   // Columns of one are rows of the other: cᵀ = op(b)ᵀ op(a)ᵀ.
-  const cudaError_t code = Gpu::get().run(handle->stream, "cublasSgemm", {{a, false}, {b, false}, {c, true}}, [&] {
-    course::cpu::gemm(n, m, k, *alpha, {b, ldb, op_b == CUBLAS_OP_T}, {a, lda, op_a == CUBLAS_OP_T}, *beta == 1, c, ldc);
+  const auto multiply = [=, factor = *alpha, adds = *beta == 1] {
+    course::cpu::gemm(n, m, k, factor, {b, ldb, op_b == CUBLAS_OP_T}, {a, lda, op_a == CUBLAS_OP_T}, adds, c, ldc);
     return std::string();
-  });
+  };
+  const cudaError_t code =
+      Gpu::get().put(handle->stream, "cublasSgemm", {{a, false}, {b, false}, {c, true}}, multiply);
   return code == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
