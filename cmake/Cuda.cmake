@@ -8,6 +8,9 @@ if(NOT COURSE_CUDA MATCHES "^(on|off|emulate)$")
   message(FATAL_ERROR "COURSE_CUDA is ${COURSE_CUDA}: it may be on, off or emulate")
 endif()
 
+# How kernels are compiled for the emulated GPU: an access at an address that its size does not divide is a fault there too.
+set(COURSE_EMULATE_CHECKS -fsanitize=alignment -fsanitize-undefined-trap-on-error)
+
 # NCCL, the GPUs' own collectives: of the system, of the CUDA toolkit, or in NCCL_ROOT, a folder with include/ and lib/ such
 # as nvidia/nccl of PyTorch's packages. The emulation has one of its own.
 function(course_find_nccl)
@@ -45,7 +48,7 @@ function(course_cuda_sources list)
       list(APPEND emulation backend/cuda/emulate/machine_other.cpp)
     endif()
     list(APPEND all ${emulation})
-    set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
+    set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++;${COURSE_EMULATE_CHECKS}")
   endif()
   set(${list} ${all} PARENT_SCOPE)
 endfunction()

@@ -120,7 +120,8 @@ class Backend {
   virtual void silu_mul_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, Tensor& dgate, Tensor& dup) = 0;
 
   // Turns element i with element i + D/2 by the angle of its position, in place (half-split form). x [B,S,H,D],
-  // cos and sin [P,D/2], positions [S] i32 in 0..P-1. Backward turns the other way. Su et al., arXiv:2104.09864
+  // cos and sin [P,D/2], positions [S] i32 in 0..P-1: another one throws, a GPU's at the next copy to or from the host.
+  // Backward turns the other way. Su et al., arXiv:2104.09864
   virtual void rope(Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& positions, bool backward) = 0;
 
   // Causal attention, softmax(q kᵀ / sqrt(D)) v, query head h with key/value head h / (H/K). q, y [B,S,H,D], k, v [B,T,K,D],
@@ -148,7 +149,8 @@ std::unique_ptr<Backend> make_cpu_backend(int threads);
 int cuda_devices();
 // Which card device 0..cuda_devices()-1 is: its PCI address, the same in every process of the machine.
 std::string cuda_device_id(int device);
-// Device 0..cuda_devices()-1. Throws UsageError, with what is missing, where there is none.
-std::unique_ptr<Backend> make_cuda_backend(int device);
+// Device 0..cuda_devices()-1. tf32: products of f32 matrices may round their factors to 10 bits of mantissa. Throws
+// UsageError, with what is missing, where there is none.
+std::unique_ptr<Backend> make_cuda_backend(int device, bool tf32 = false);
 
 }  // namespace course

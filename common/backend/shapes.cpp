@@ -156,8 +156,8 @@ void check_rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Ten
   holds("rope: positions", positions, x.dim(1));
 }
 
-void refuse_position(int32_t position, const Tensor& cos) {
-  fail(cat("rope: position ", position, " in a table of ", cos.dim(0)));
+void refuse_position(int32_t position, int64_t table) {
+  fail(cat("rope: position ", position, " in a table of ", table));
 }
 
 AttentionSizes check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* attend, const Tensor& y,

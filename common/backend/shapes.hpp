@@ -39,7 +39,8 @@ void check_silu_mul_backward(const Tensor& dy, const Tensor& gate, const Tensor&
 
 // The shapes alone; that no position leaves the table is for the backend to find, where the positions lie.
 void check_rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& positions);
-[[noreturn]] void refuse_position(int32_t position, const Tensor& cos);
+[[noreturn]] void refuse_position(int32_t position, int64_t table);  // of so many positions
+[[noreturn]] inline void refuse_position(int32_t position, const Tensor& cos) { refuse_position(position, cos.dim(0)); }
 
 struct AttentionSizes {
   int64_t B, S, T, H, K, D;

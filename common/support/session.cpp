@@ -111,10 +111,11 @@ void Session::set_up(const SessionOptions& options) {
   const bool everywhere = -world_->max(-devices) > 0;
   if (options.device == "cuda" || (options.device == "auto" && everywhere)) {
     const int device = devices ? node.rank % devices : 0;
-    together(*world_, [&] { backend_ = make_cuda_backend(device); });
+    together(*world_, [&] { backend_ = make_cuda_backend(device, options.tf32); });
     transport_ = connect_gpus(options.nccl, device) ? "nccl" : size() > 1 && mpi_takes_gpu_memory() ? "mpi" : "staged";
   } else {
     backend_ = make_cpu_backend(static_cast<int>(threads_));
+    if (options.tf32 && rank() == 0) std::cerr << "note: --tf32 does nothing on the CPU: its f32 products are f32\n";
   }
   if (options.check_collectives && !checked_ && size() > 1) {
     board_ = std::make_shared<Board>(MPI_COMM_WORLD);

@@ -26,6 +26,7 @@ struct SessionOptions {
   std::string trace;    // a file, see trace.hpp; empty: none
   bool check_collectives = false;  // see checked.hpp
   std::string nccl = "auto";       // auto: where each rank has a GPU of its own; shared: also where they share one; off
+  bool tf32 = false;  // see make_cuda_backend(); on the CPU a line says that it does nothing
 };
 
 class Session {

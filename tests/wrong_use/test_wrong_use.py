@@ -468,6 +468,16 @@ class MoreRanksThanCores(unittest.TestCase):
         self.assertIn(f"note: {ranks} ranks share 1 core", said[0])
 
 
+class Tf32(unittest.TestCase):
+    def test_on_the_cpu_it_does_nothing_and_says_so_once(self):
+        command = [MPIRUN, "-n", "2", BUILD / "bin" / "01_column_row_split", "--device", "cpu"]
+        for flags, lines in (([], 0), (["--tf32"], 1)):
+            done = subprocess.run(command + flags, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
+            said = [line for line in done.stderr.splitlines() if "tf32" in line]
+            self.assertEqual((done.returncode, len(said)), (0, lines), done.stderr)
+        self.assertEqual(said[0], "note: --tf32 does nothing on the CPU: its f32 products are f32")
+
+
 class WithoutLauncher(unittest.TestCase):
     """No MPI launcher, or too few ranks because the program was started without it."""
 

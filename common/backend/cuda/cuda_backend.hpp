@@ -29,10 +29,10 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-// cuBLAS, on a stream.
+// cuBLAS, on a stream. tf32 as in set_precision (matmul.hpp).
 class Blas {
  public:
-  explicit Blas(cudaStream_t stream);
+  Blas(cudaStream_t stream, bool tf32);
   ~Blas();
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
@@ -42,14 +42,17 @@ class Blas {
   cublasHandle_t handle_ = nullptr;
 };
 
+struct WrongPosition;  // kernels.hpp
+
 }  // namespace cuda
 
 // What each function means stands in Backend. This class checks the shapes and starts the kernels (kernels.hpp), all on
-// one stream; only what gives the host a value waits for it. A kernel that fails is found by a later call.
+// one stream; only what gives the host a value waits for it. A kernel that fails is found by a later call, and so is a
+// position of rope() outside its tables: the next copy_in or copy_out throws.
 class CudaBackend : public Backend {
  public:
   // The device counts among those that this process sees, from 0.
-  explicit CudaBackend(int device);
+  explicit CudaBackend(int device, bool tf32 = false);
 
   const char* name() const override { return "cuda"; }
   cudaStream_t stream() const { return stream_; }
@@ -68,7 +71,7 @@ class CudaBackend : public Backend {
                    int64_t blocks, int64_t block) override;
 
   void fill(Tensor& x, float value) override;
-  void cast(const Tensor& x, Tensor& y) override;
+  void cast(const Tensor& x, Tensor& y) override;  // to bf16: throws UsageError on a card that does not compute in it
   void add(Tensor& x, const Tensor& y) override;
   void scale(Tensor& x, float factor) override;
   double squared_norm(const Tensor& x) const override;
@@ -115,6 +118,8 @@ class CudaBackend : public Backend {
   mutable DeviceMemory memory_;  // functions that change nothing need room too
   Pool staging_{pinned_blocks()};
   cuda::Blas blas_;
+  cudaDeviceProp card_;
+  std::unique_ptr<cuda::WrongPosition, decltype(&cudaFreeHost)> wrong_position_;
   std::function<void()> look_;
 };
 

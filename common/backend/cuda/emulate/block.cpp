@@ -24,6 +24,7 @@ thread_local float shared[(emulate::shared_memory_bytes + 256) / sizeof(float)];
 namespace course::emulate {
 namespace {
 
+constexpr int all_lanes = -1;
 constexpr unsigned char nobody_wrote = 0xff;  // four of them are a NaN
 
 enum class State { Ready, AtBarrier, AtShuffle, Done };
@@ -33,7 +34,7 @@ struct Thread {
   State state;
   std::source_location at;  // where it waits
   unsigned mask;            // of the shuffle it waits in
-  int from;                 // the lane it reads
+  int from;                 // the lane it reads, or all_lanes: then a bit of each
   uint64_t bits, result;    // what it brings, what it gets
 };
 
@@ -75,6 +76,7 @@ class Block {
   bool advance(int64_t warp);
   void release_barrier();
   void release_shuffles(int64_t warp);
+  unsigned ballot_of(size_t begin, unsigned mask) const;
   std::string stuck() const;
   bool all(State state) const {
     return std::ranges::all_of(threads_, [&](const Thread& t) { return t.state == state; });
@@ -151,9 +153,20 @@ void Block::release_shuffles(int64_t warp) {
       if (mask >> j & 1) {
         Thread& t = threads_[begin + j];
         t.state = State::Ready;
-        t.result = mask >> t.from & 1 ? threads_[begin + t.from].bits : ~uint64_t{0};  // a lane that brings nothing
+        if (t.from == all_lanes)
+          t.result = ballot_of(begin, mask);
+        else
+          t.result = mask >> t.from & 1 ? threads_[begin + t.from].bits : ~uint64_t{0};  // a lane that brings nothing
       }
   }
+}
+
+// Bit i is what lane i of those in the mask has brought.
+unsigned Block::ballot_of(size_t begin, unsigned mask) const {
+  unsigned bits = 0;
+  for (unsigned i = 0; i < 32; ++i)
+    if (mask >> i & 1) bits |= static_cast<unsigned>(threads_[begin + i].bits) << i;
+  return bits;
 }
 
 std::string Block::stuck() const {
@@ -226,6 +239,10 @@ void sync_threads(std::source_location at) {
 }
 
 int lane() { return current->lane_of_running(); }
+
+unsigned ballot(unsigned mask, bool mine, std::source_location at) {
+  return static_cast<unsigned>(exchange(mask, mine, all_lanes, at));
+}
 
 uint64_t exchange(unsigned mask, uint64_t mine, int from_lane, std::source_location at) {
   Thread& me = current->running();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "common/backend/cuda/emulate/block.hpp"
@@ -16,15 +17,23 @@
 namespace course::emulate {
 namespace {
 
-struct sigaction before_us {};
+constexpr int watched[] = {SIGSEGV, SIGILL};
+struct sigaction before_us[std::size(watched)];
 
-// An address that nobody may touch: inside a kernel it ends the kernel, outside it is the host that is wrong.
+void give_back(int signal) {
+  for (size_t i = 0; i < std::size(watched); ++i)
+    if (watched[i] == signal) sigaction(signal, &before_us[i], nullptr);
+}
+
+// An address that nobody may touch: inside a kernel it ends the kernel, outside it is the host that is wrong. And where
+// the compiler's own check of an address ends (COURSE_EMULATE_CHECKS in cmake/Cuda.cmake): SIGILL.
 void on_fault(int signal, siginfo_t* info, void* context) {
   Gpu& gpu = Gpu::get();
   const void* at = info->si_addr;
-  const std::string does = refused_access(context);
+  const std::string does = signal == SIGSEGV ? refused_access(context) : "";
   static std::string text;
-  if (in_kernel()) {
+  if (signal == SIGILL && in_kernel()) end_kernel("touches memory at an address that the access's size does not divide");
+  if (signal == SIGSEGV && in_kernel()) {
     const Piece* piece = gpu.arena.find(at);
     const bool inside = piece && at >= piece->begin && at < piece->begin + piece->bytes;
     text = !gpu.arena.holds(at) ? cat(does, " address ", at, ", which is not device memory")
@@ -33,12 +42,12 @@ void on_fault(int signal, siginfo_t* info, void* context) {
                                 : cat(does, " ", gpu.arena.describe(at));
     end_kernel(text.c_str());
   }
-  if (gpu.arena.holds(at)) {
+  if (signal == SIGSEGV && gpu.arena.holds(at)) {
     text = cat("emulated GPU: the host ", does, " device memory, ", gpu.arena.describe(at),
                "; copy it with cudaMemcpyAsync\n");
     [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
   }
-  sigaction(signal, &before_us, nullptr);  // the access is tried once more, and ends as it would have
+  give_back(signal);  // the access is tried once more, and ends as it would have
 }
 
 const char* generic(cudaError_t code) {
@@ -66,15 +75,17 @@ Gpu& Gpu::get() {
 
 // Others may have put their own handler in our place, as Catch2 does for each test case.
 void Gpu::watch_faults() {
-  struct sigaction now {};
-  sigaction(SIGSEGV, nullptr, &now);
-  if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_fault) return;
-  before_us = now;
-  have_signal_stack();
-  struct sigaction action {};
-  action.sa_sigaction = on_fault;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigaction(SIGSEGV, &action, nullptr);
+  for (size_t i = 0; i < std::size(watched); ++i) {
+    struct sigaction now {};
+    sigaction(watched[i], nullptr, &now);
+    if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_fault) continue;
+    before_us[i] = now;
+    have_signal_stack();
+    struct sigaction action {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigaction(watched[i], &action, nullptr);
+  }
 }
 
 cudaError_t Gpu::failed(cudaError_t code, std::string what, bool sticky) {

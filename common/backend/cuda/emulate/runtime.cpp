@@ -20,6 +20,12 @@ int devices() {
   return said ? std::atoi(said) : 8;
 }
 
+// The compute capability, as in 7.5.
+const char* capability() {
+  const char* said = std::getenv("COURSE_EMULATE_CAPABILITY");
+  return said ? said : "9.0";
+}
+
 cudaError_t done() { return Gpu::get().state(); }
 
 }  // namespace
@@ -49,6 +55,12 @@ cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
   if (device < 0 || device >= devices())
     return Gpu::get().failed(cudaErrorInvalidDevice, cat("device ", device, " of ", devices()));
   std::snprintf(id, length, "0000:%02X:00.0", static_cast<unsigned>(device + 1) & 0xff);
+  return done();
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {"emulated GPU", 0, 0};
+  std::sscanf(capability(), "%d.%d", &properties->major, &properties->minor);
   return done();
 }
 

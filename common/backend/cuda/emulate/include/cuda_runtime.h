@@ -3,6 +3,8 @@
 // here is not used. See ../README.md for what is checked on the way.
 #pragma once
 
+#include <strings.h>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -51,6 +53,11 @@ cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor;  // the compute capability
+};
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device);
 cudaError_t cudaDeviceReset();  // also forgets a fault, after which every other call fails
 
@@ -117,6 +124,7 @@ cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_byte
 // What a thread of a kernel calls; each gives the other threads their turn.
 void sync_threads(std::source_location at);
 uint64_t exchange(unsigned mask, uint64_t mine, int from_lane, std::source_location at);
+unsigned ballot(unsigned mask, bool mine, std::source_location at);
 int lane();
 
 template <typename T>
@@ -147,6 +155,9 @@ cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void**
 inline void __syncthreads(std::source_location at = std::source_location::current()) {
   course::emulate::sync_threads(at);
 }
+inline void __syncwarp(unsigned mask = 0xffffffff, std::source_location at = std::source_location::current()) {
+  course::emulate::exchange(mask, 0, course::emulate::lane(), at);
+}
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int lane, int = 32, std::source_location at = std::source_location::current()) {
   return course::emulate::exchanged(mask, value, lane & 31, at);
@@ -162,3 +173,8 @@ T __shfl_down_sync(unsigned mask, T value, unsigned by, int = 32,
   const int from = course::emulate::lane() + static_cast<int>(by);
   return course::emulate::exchanged(mask, value, from > 31 ? course::emulate::lane() : from, at);
 }
+inline unsigned __ballot_sync(unsigned mask, int predicate,
+                              std::source_location at = std::source_location::current()) {
+  return course::emulate::ballot(mask, predicate != 0, at);
+}
+inline int __ffs(int word) { return ffs(word); }
