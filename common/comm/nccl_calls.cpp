@@ -10,12 +10,6 @@
 namespace course {
 namespace {
 
-int device_of_this_thread() {
-  int device = 0;
-  cuda::check(cudaGetDevice(&device), "cudaGetDevice");
-  return device;
-}
-
 ncclConfig_t not_blocking() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;  // or a rank that does not come would hold the others for ever
@@ -45,7 +39,7 @@ ncclDataType_t nccl_type(DType type) {
 }
 
 NcclCalls::NcclCalls(CudaBackend& backend, std::shared_ptr<const double> timeout)
-    : backend_(backend), timeout_(std::move(timeout)), stream_(device_of_this_thread()) {
+    : backend_(backend), timeout_(std::move(timeout)), stream_(backend.device()) {
   look_before_ = backend_.while_waiting([this] {
     look();
     if (look_before_) look_before_();

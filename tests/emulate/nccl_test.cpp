@@ -1,6 +1,7 @@
 // What the emulated NCCL finds, and NCCL itself does not say: it hangs, or gives other numbers.
 #include <nccl.h>
 
+#include "common/backend/cuda/cuda_backend.hpp"
 #include "common/backend/cuda/event.hpp"
 #include "tests/nccl/nccl_world.hpp"
 #include "tests/emulate/kernels.hpp"
@@ -161,21 +162,20 @@ TEST_CASE("emulated NCCL: a rank that has ended ends the others' wait") {
 
 TEST_CASE("emulated NCCL: two ranks on one GPU are refused, unless each is said to be a host of its own") {
   if (world().size() == 1) return;
-  int own = 0;
-  cudaGetDevice(&own);
-  cudaSetDevice(0);
-  CHECK_THAT(words_of([&] { NcclWorld(); }),
+  CudaBackend first(0);
+  const auto connect = [&](Comm& host) { return make_nccl_comm(host, first, std::make_shared<double>(40)); };
+  const auto host = make_mpi_comm(MPI_COMM_WORLD, "one card", std::make_shared<double>(40));
+  CHECK_THAT(words_of([&] { connect(*host); }),
              Contains("invalid usage: duplicate GPU: ranks 0 and 1 are both on CUDA device 0000:01:00.0") && Contains("--nccl off"));
   let_ranks_share_a_gpu(world().rank());
   {
-    NcclWorld nccl;
-    Tensor x = backend().full({5}, 2);
-    nccl.comm->all_reduce(x).wait();
-    CHECK(differs(x, backend().full({5}, static_cast<float>(2 * world().size()))) == "");
+    const auto shared = connect(*host);
+    Tensor x = first.full({5}, 2);
+    shared->all_reduce(x).wait();
+    CHECK(first.to_host(x) == std::vector<float>(5, static_cast<float>(2 * world().size())));
   }
   for (const char* set : {"NCCL_HOSTID", "NCCL_NET", "NCCL_SOCKET_IFNAME", "NCCL_MAX_CTAS", "NCCL_NVLS_ENABLE"}) {
     CHECK(std::getenv(set) != nullptr);
     unsetenv(set);
   }
-  cudaSetDevice(own);
 }

@@ -37,9 +37,7 @@ class Noted : public CommDecorator {
 TEST_CASE("MPI that takes a GPU's memory is handed it when the kernels before are done") {
   if (!nccl_can_run() || world().size() == 1) return;
   NcclWorld nccl;
-  int device = 0;
-  cudaGetDevice(&device);
-  CudaBackend own(device);
+  CudaBackend own(world().rank());
   std::vector<Call> calls;
   int too_early = 0;
   Direct direct(std::make_unique<Noted>(*nccl.host, own.stream(), calls, too_early), own);

@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include "common/comm/checked.hpp"
 #include "common/comm/mpi_comm.hpp"
 #include "common/comm/staged.hpp"
 #include "tests/common/comm/conforms.hpp"
@@ -31,6 +32,31 @@ TEST_CASE("NCCL conforms") {
   if (!nccl_can_run()) return;
   NcclWorld nccl;
   conforms(*nccl.comm);
+}
+
+TEST_CASE("NCCL adds and compares bf16") {
+  if (!nccl_can_run()) return;
+  NcclWorld nccl;
+  const int P = world().size();
+  const auto in_bf16 = [](const Tensor& x) {
+    Tensor y = backend().empty(x.shape(), DType::BF16);
+    backend().cast(x, y);
+    return y;
+  };
+  const auto in_f32 = [](const Tensor& x) {
+    Tensor y = backend().empty(x.shape());
+    backend().cast(x, y);
+    return y;
+  };
+  Tensor sum = in_bf16(of_this_rank()), most = in_bf16(of_this_rank()), shard = in_bf16(backend().zeros({world().rank() == 0 ? 6 : 0}));
+  nccl.comm->all_reduce(sum).wait();
+  nccl.comm->all_reduce(most, Reduce::Max).wait();
+  Counts all_to_first(P, 0);
+  all_to_first[0] = 6;
+  nccl.comm->reduce_scatter(in_bf16(of_this_rank()), shard, all_to_first).wait();
+  CHECK(differs(in_f32(sum), sum_of_ranks()) == "");  // small whole numbers: exact
+  CHECK(differs(in_f32(most), counted(static_cast<float>(P))) == "");
+  if (world().rank() == 0) CHECK(differs(in_f32(shard), sum_of_ranks()) == "");
 }
 
 TEST_CASE("staging by way of the host conforms") {
@@ -77,6 +103,29 @@ TEST_CASE("memory may go as soon as the work has gone") {
     x = Tensor();
     Tensor other = backend().full({6}, 7);  // where x was, perhaps
     CHECK(differs(kept, sum_of_ranks()) == "");
+  }
+}
+
+TEST_CASE("checked calls of two groups start in one order over NCCL, whichever is waited for first") {
+  if (!nccl_can_run()) return;
+  const int P = world().size(), r = world().rank();
+  NcclWorld nccl;
+  const auto one = make_checked(std::move(nccl.comm), MPI_COMM_WORLD, nccl.timeout, nullptr);
+  const auto two = one->split(0, P - 1 - r, "turned");
+  for (int round = 0; round < 20; ++round) {
+    Tensor x = make({3}, [&](int64_t i) { return static_cast<float>(r + i); });
+    Tensor y = make({2}, [&](int64_t i) { return static_cast<float>(r * i); });
+    Work first = one->all_reduce(x), second = two->all_reduce(y);
+    if ((round + r) % 2 == 0) {
+      first.wait();
+      second.wait();
+    } else {
+      second.wait();
+      first.wait();
+    }
+    const int sum = P * (P - 1) / 2;
+    CHECK(backend().to_host(x)[2] == static_cast<float>(sum + 2 * P));
+    CHECK(backend().to_host(y)[1] == static_cast<float>(sum));
   }
 }
 

@@ -82,7 +82,7 @@ void check_head(const AttentionSizes& z) {
 }  // namespace
 
 CudaBackend::CudaBackend(int device, bool tf32)
-    : stream_(device), memory_(stream_), blas_(stream_, tf32), wrong_position_(nullptr, &cudaFreeHost) {
+    : device_(device), stream_(device), memory_(stream_), blas_(stream_, tf32), wrong_position_(nullptr, &cudaFreeHost) {
   cuda::check(cudaGetDeviceProperties(&card_, device), "cudaGetDeviceProperties");
   void* word = nullptr;
   cuda::check(cudaMallocHost(&word, sizeof(cuda::WrongPosition)), "cudaMallocHost");

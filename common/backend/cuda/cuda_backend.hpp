@@ -55,6 +55,7 @@ class CudaBackend : public Backend {
   explicit CudaBackend(int device, bool tf32 = false);
 
   const char* name() const override { return "cuda"; }
+  int device() const { return device_; }
   cudaStream_t stream() const { return stream_; }
   // Called again and again while the host waits for the device, so that it can throw: else nothing ends a wait for a device
   // that waits for another rank. Null: nobody. Gives back who was called before.
@@ -114,6 +115,7 @@ class CudaBackend : public Backend {
   Tensor scratch(Shape shape, DType type = DType::F32) const;
   void wait() const;
 
+  int device_;
   cuda::Stream stream_;
   mutable DeviceMemory memory_;  // functions that change nothing need room too
   Pool staging_{pinned_blocks()};
