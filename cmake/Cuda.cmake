@@ -11,9 +11,28 @@ endif()
 # How kernels are compiled for the emulated GPU: an access at an address that its size does not divide is a fault there too.
 set(COURSE_EMULATE_CHECKS -fsanitize=alignment -fsanitize-undefined-trap-on-error)
 
-# Adds the GPU's sources to a list, in a directory that has backend/.
+# NCCL, the GPUs' own collectives: of the system, of the CUDA toolkit, or in NCCL_ROOT, a folder with include/ and lib/ such
+# as nvidia/nccl of PyTorch's packages. The emulation has one of its own.
+function(course_find_nccl)
+  set(NCCL_ROOT "$ENV{NCCL_ROOT}" CACHE PATH "where NCCL is, if not where the system looks")
+  find_path(NCCL_INCLUDE nccl.h HINTS ${NCCL_ROOT}/include ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${NCCL_ROOT}/lib ${CUDAToolkit_LIBRARY_DIR})
+  if(NOT NCCL_INCLUDE OR NOT NCCL_LIBRARY)
+    message(STATUS "NCCL not found (libnccl-dev, or -DNCCL_ROOT=...): ranks on GPUs talk by way of the host's memory")
+  endif()
+endfunction()
+
+# Adds the GPU's sources to a list, in a directory that has backend/ and comm/.
 function(course_cuda_sources list)
   set(all ${${list}})
+  if(COURSE_CUDA STREQUAL on)
+    course_find_nccl()
+  endif()
+  if(COURSE_CUDA STREQUAL emulate OR (NCCL_INCLUDE AND NCCL_LIBRARY))
+    list(FILTER all EXCLUDE REGEX "comm/no_nccl.cpp")
+  else()
+    list(FILTER all EXCLUDE REGEX "comm/nccl_")
+  endif()
   if(NOT COURSE_CUDA STREQUAL off)
     list(FILTER all EXCLUDE REGEX "backend/no_cuda.cpp")
     file(GLOB kernels CONFIGURE_DEPENDS backend/cuda/*.cu)
@@ -41,5 +60,9 @@ function(course_link_cuda target)
     target_link_options(${target} INTERFACE -rdynamic)  # a fault names its kernel
   elseif(COURSE_CUDA STREQUAL on)
     target_link_libraries(${target} PUBLIC CUDA::cudart CUDA::cublas)
+    if(NCCL_INCLUDE AND NCCL_LIBRARY)
+      target_include_directories(${target} SYSTEM PUBLIC ${NCCL_INCLUDE})
+      target_link_libraries(${target} PUBLIC ${NCCL_LIBRARY})
+    endif()
   endif()
 endfunction()

@@ -152,6 +152,8 @@ class Backend {
 std::unique_ptr<Backend> make_cpu_backend(int threads);
 // The GPUs that this process sees; 0 where the build has no CUDA or the machine no driver.
 int cuda_devices();
+// Which card device 0..cuda_devices()-1 is: its PCI address, the same in every process of the machine.
+std::string cuda_device_id(int device);
 // Device 0..cuda_devices()-1. tf32: products of f32 matrices may round their factors to 10 bits of mantissa. Throws
 // UsageError, with what is missing, where there is none.
 std::unique_ptr<Backend> make_cuda_backend(int device, bool tf32 = false);

@@ -43,7 +43,12 @@ struct Checked::Entry {
   Patience patience, grace;
   int64_t noted = 0;  // on the board
 
-  bool same_order(const Entry& other) const { return group == other.group && from == other.from; }
+  bool on_device() const { return call && call->whole().device != Device::Cpu; }
+  // Whether the two must start in the order in which they were called.
+  bool same_order(const Entry& other) const {
+    return (group == other.group && from == other.from) ||
+           (group && other.group && on_device() && other.on_device());
+  }
 };
 
 struct Checked::Together {
@@ -53,7 +58,7 @@ struct Checked::Together {
   std::set<std::string> notes;               // said already
 
   void advance();
-  bool poll(Entry& entry);
+  bool poll(Entry& entry, Until until);
   void look_for_missing(Entry& entry);
   void note_lines(const Entry& entry);
   [[noreturn]] void give_up(const std::string& why, Site at);
@@ -137,8 +142,9 @@ Work Checked::exchange(const std::optional<Call>& call, Beside beside, Site at) 
   };
   if (sends) {  // waits for nobody
     tell(call->peer, kMessage);
-    entry->agreed = entry->started = true;
-    entry->inner = inner().start(*call);
+    entry->agreed = true;
+    entry->started = !entry->on_device();
+    if (entry->started) entry->inner = inner().start(*call);
   } else if (receives) {
     entry->from = call->peer;
     expect(call->peer, kMessage);
@@ -149,7 +155,7 @@ Work Checked::exchange(const std::optional<Call>& call, Beside beside, Site at) 
   }
   together_->open.push_back(entry);
   together_->advance();
-  return Work([entry, together = together_] { return together->poll(*entry); });
+  return Work([entry, together = together_](Until until) { return together->poll(*entry, until); });
 }
 
 void Checked::Together::advance() {
@@ -179,12 +185,13 @@ void Checked::Together::advance() {
   }
 }
 
-bool Checked::Together::poll(Entry& entry) {
+bool Checked::Together::poll(Entry& entry, Until until) {
   advance();
   if (!entry.failed.empty()) throw Error(entry.failed, entry.at);
   std::string stuck;
   try {
-    if (entry.started && entry.inner.test()) {
+    if (entry.group) entry.group->inner().look();
+    if (entry.started && entry.inner.reached(until)) {
       if (board) board->end(entry.noted);
       return true;
     }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "common/comm/direct.hpp"
 #include "common/comm/patience.hpp"
 #include "common/comm/pieces.hpp"
 #include "common/last_words.hpp"
@@ -105,7 +106,8 @@ class MpiComm : public Comm {
   }
 
   Work start(const Call& call) override {
-    require(call.in.device == Device::Cpu && call.out.device == Device::Cpu, "MPI was given a GPU's memory; Staged takes it there");
+    require((call.in.device == Device::Cpu && call.out.device == Device::Cpu) || (size_ > 1 && mpi_takes_gpu_memory()),
+            "MPI was given a GPU's memory; Staged takes it there");
     if (size_ == 1) return copied(call.in, call.out);
     note_collective(name_of(call.op), call.at);
     if (needs_pieces(call, limit_)) {

@@ -10,8 +10,8 @@ Work Timed::start(const Call& call) {
   const Activity::Pending pending = activity_->start(seconds_now());
   auto work = std::make_shared<Work>(inner().start(call));
   const std::string name = cat(is_tensor_type(call.whole().type) ? this->name() : "host", " ", name_of(call.op));
-  return Work([this, work, pending, name, sent = sent_bytes(call, rank(), size()), at = call.at] {
-    const bool done = work->test();
+  return Work([this, work, pending, name, sent = sent_bytes(call, rank(), size()), at = call.at](Until until) {
+    const bool done = work->reached(until);
     if (done) activity_->finish(pending, name, sent, at);
     return done;
   });

@@ -1,5 +1,7 @@
 #include "common/backend/cuda/cuda_backend.hpp"
 
+#include <sched.h>
+
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -21,6 +23,13 @@ Stream::Stream(int device) {
 Stream::~Stream() { cudaStreamDestroy(stream_); }
 
 void Stream::wait() const { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+
+bool Stream::done() const {
+  const cudaError_t code = cudaStreamQuery(stream_);
+  if (code == cudaErrorNotReady) return false;
+  check(code, "cudaStreamQuery");
+  return true;
+}
 
 Blas::Blas(cudaStream_t stream, bool tf32) {
   check(cublasCreate(&handle_), "cublasCreate");
@@ -70,7 +79,7 @@ void check_head(const AttentionSizes& z) {
 }  // namespace
 
 CudaBackend::CudaBackend(int device, bool tf32)
-    : stream_(device), memory_(stream_), blas_(stream_, tf32), wrong_position_(nullptr, &cudaFreeHost) {
+    : device_(device), stream_(device), memory_(stream_), blas_(stream_, tf32), wrong_position_(nullptr, &cudaFreeHost) {
   cuda::check(cudaGetDeviceProperties(&card_, device), "cudaGetDeviceProperties");
   void* word = nullptr;
   cuda::check(cudaMallocHost(&word, sizeof(cuda::WrongPosition)), "cudaMallocHost");
@@ -80,6 +89,12 @@ CudaBackend::CudaBackend(int device, bool tf32)
 int cuda_devices() {
   int count = 0;
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+std::string cuda_device_id(int device) {
+  char id[32] = {};
+  cuda::check(cudaDeviceGetPCIBusId(id, sizeof id, device), "cudaDeviceGetPCIBusId");
+  return id;
 }
 
 std::unique_ptr<Backend> make_cuda_backend(int device, bool tf32) {
@@ -97,6 +112,10 @@ Tensor CudaBackend::scratch(Shape shape, DType type) const {
 
 // All that was put on the stream is done, and what its kernels found wrong is said.
 void CudaBackend::wait() const {
+  while (look_ && !stream_.done()) {
+    look_();
+    sched_yield();
+  }
   stream_.wait();
   const cuda::WrongPosition wrong = std::exchange(*wrong_position_, {});
   if (wrong.found) shapes::refuse_position(wrong.position, wrong.table);

@@ -4,6 +4,9 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
+#include <functional>
+#include <utility>
+
 #include "common/backend/backend.hpp"
 #include "common/backend/cuda/device_memory.hpp"
 
@@ -20,6 +23,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   operator cudaStream_t() const { return stream_; }  // NOLINT: implicit on purpose
   void wait() const;                                 // until all is done; throws Error if something has failed
+  bool done() const;                                 // the same, asked once
 
  private:
   cudaStream_t stream_ = nullptr;
@@ -51,7 +55,11 @@ class CudaBackend : public Backend {
   explicit CudaBackend(int device, bool tf32 = false);
 
   const char* name() const override { return "cuda"; }
+  int device() const { return device_; }
   cudaStream_t stream() const { return stream_; }
+  // Called again and again while the host waits for the device, so that it can throw: else nothing ends a wait for a device
+  // that waits for another rank. Null: nobody. Gives back who was called before.
+  std::function<void()> while_waiting(std::function<void()> look) { return std::exchange(look_, std::move(look)); }
 
   Allocator& memory() override { return memory_; }
   MemoryUse memory_use() const override { return memory_.use(); }
@@ -104,15 +112,17 @@ class CudaBackend : public Backend {
   void adamw(std::span<const AdamWTensors> all, const AdamWStep& step) override;
 
  private:
-  void wait() const;
   Tensor scratch(Shape shape, DType type = DType::F32) const;
+  void wait() const;
 
+  int device_;
   cuda::Stream stream_;
   mutable DeviceMemory memory_;  // functions that change nothing need room too
   Pool staging_{pinned_blocks()};
   cuda::Blas blas_;
   cudaDeviceProp card_;
   std::unique_ptr<cuda::WrongPosition, decltype(&cudaFreeHost)> wrong_position_;
+  std::function<void()> look_;
 };
 
 }  // namespace course

@@ -82,7 +82,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cubla
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!supported(type_a, type_b, type_c)) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
-  const cudaError_t code = Gpu::get().run(handle->stream, "cublasGemmEx", {{a, false}, {b, false}, {c, true}}, [=] {
+  const auto multiply = [=, mode = handle->mode] {
     // Columns of one are rows of the other: cᵀ = op(b)ᵀ op(a)ᵀ.
     const bool t_a = op_a == CUBLAS_OP_T, t_b = op_b == CUBLAS_OP_T, adds = before == 1;
     if (type_a == CUDA_R_16BF) {
@@ -92,7 +92,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cubla
         course::cpu::gemm(n, m, k, first, second, adds, static_cast<course::BFloat16*>(c), ldc);
       else
         course::cpu::gemm(n, m, k, first, second, adds, static_cast<float*>(c), ldc);
-    } else if (handle->mode & CUBLAS_TF32_TENSOR_OP_MATH) {
+    } else if (mode & CUBLAS_TF32_TENSOR_OP_MATH) {
       const std::vector<float> first = rounded(b, rows_b, columns_b, ldb), second = rounded(a, rows_a, columns_a, lda);
       course::cpu::gemm(n, m, k, 1, {first.data(), rows_b, t_b}, {second.data(), rows_a, t_a}, adds,
                         static_cast<float*>(c), ldc);
@@ -101,6 +101,8 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cubla
                         adds, static_cast<float*>(c), ldc);
     }
     return std::string();
-  });
+  };
+  const cudaError_t code =
+      Gpu::get().put(handle->stream, "cublasGemmEx", {{a, false}, {b, false}, {c, true}}, multiply);
   return code == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -89,6 +89,7 @@ std::string DeviceArena::describe(const void* address) const {
   if (!piece) return "where nothing was allocated";
   if (at >= piece->begin + piece->bytes)
     return cat(at - (piece->begin + piece->bytes), " bytes past the end of ", piece->bytes, " bytes");
+  if (piece->freed) return cat("in ", piece->bytes, " bytes that were freed");
   if (at < piece->begin) return cat(piece->begin - at, " bytes before ", piece->bytes, " bytes");
   return cat(at - piece->begin, " bytes into ", piece->bytes, " bytes");
 }

@@ -18,6 +18,7 @@ struct Piece {
   size_t bytes = 0;
   char* pages = nullptr;
   size_t page_bytes = 0;
+  bool freed = false;          // in the order of a stream, which has not come so far
   Stamp written;               // last
   std::vector<Stamp> read;     // the last of each stream, since it was written
 };

@@ -59,6 +59,7 @@ const char* generic(cudaError_t code) {
     case cudaErrorInvalidMemcpyDirection: return "invalid copy direction for memcpy";
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorNotReady: return "device not ready";
     case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
   }
@@ -111,11 +112,11 @@ bool Gpu::pinned(const void* address) const {
 }
 
 cudaError_t Gpu::prepare(cudaStream_t asked, const std::string& what, const std::vector<Touch>& touches,
-                         std::vector<std::pair<Piece*, bool>>& pieces) {
+                         Pieces& pieces) {
   for (const Touch& touch : touches) {
     if (!touch.at || pinned(touch.at)) continue;
     Piece* piece = arena.find(touch.at);
-    if (!piece)
+    if (!piece || piece->freed)
       return failed(cudaErrorIllegalAddress,
                     cat(what, " was given ", arena.holds(touch.at) ? cat("an address ", arena.describe(touch.at))
                                                                    : "an address of the host"),
@@ -126,7 +127,6 @@ cudaError_t Gpu::prepare(cudaStream_t asked, const std::string& what, const std:
     else
       same->second |= touch.writes;
   }
-  watch_faults();
   CUstream_st& own = *stream(asked);
   own.clock.merge(host);
   const auto not_waited = [&](const char* does, const char* did, const Stamp& other) {
@@ -152,6 +152,28 @@ cudaError_t Gpu::prepare(cudaStream_t asked, const std::string& what, const std:
     }
   }
   return cudaSuccess;
+}
+
+cudaError_t Gpu::later(cudaStream_t asked, std::function<bool()> work) {
+  Queue& queue = *stream(asked)->queue;
+  ++queue.put;
+  queue.open.push_back(std::move(work));
+  advance();
+  return sticky_;
+}
+
+void Gpu::advance() {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const auto& queue : queues_)
+      while (!queue->open.empty() && queue->open.front()()) {
+        queue->open.pop_front();
+        ++queue->done;
+        moved = true;
+      }
+  }
+  // Of streams that are no more.
+  std::erase_if(queues_, [](const auto& queue) { return queue.use_count() == 1 && queue->open.empty(); });
 }
 
 std::string name_of_kernel(const void* kernel) {

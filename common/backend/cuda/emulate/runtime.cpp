@@ -1,3 +1,5 @@
+#include <sched.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -49,6 +51,13 @@ cudaError_t cudaGetDevice(int* device) {
   return done();
 }
 
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
+  if (device < 0 || device >= devices())
+    return Gpu::get().failed(cudaErrorInvalidDevice, cat("device ", device, " of ", devices()));
+  std::snprintf(id, length, "0000:%02X:00.0", static_cast<unsigned>(device + 1) & 0xff);
+  return done();
+}
+
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {"emulated GPU", 0, 0};
   std::sscanf(capability(), "%d.%d", &properties->major, &properties->minor);
@@ -62,7 +71,7 @@ cudaError_t cudaDeviceReset() {
 
 // ---- streams and events ----
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new CUstream_st{Gpu::get().streams++, {}};
+  *stream = new CUstream_st{Gpu::get().streams++, {}, Gpu::get().new_queue()};
   return done();
 }
 
@@ -73,13 +82,27 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  Gpu::get().host.merge(Gpu::get().stream(stream)->clock);
+  const CUstream_st& own = *Gpu::get().stream(stream);
+  while (!own.queue->open.empty()) {
+    sched_yield();
+    Gpu::get().advance();
+  }
+  Gpu::get().host.merge(own.clock);
+  return done();
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const CUstream_st& own = *Gpu::get().stream(stream);
+  Gpu::get().advance();
+  if (!own.queue->open.empty()) return cudaErrorNotReady;
+  Gpu::get().host.merge(own.clock);
   return done();
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   Gpu::get().stream(stream)->clock.merge(event->clock);
-  return done();
+  if (event->complete()) return done();
+  return Gpu::get().later(stream, [recorded = *event] { return recorded.complete(); });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -93,7 +116,15 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  event->clock = Gpu::get().stream(stream)->clock;
+  const CUstream_st& own = *Gpu::get().stream(stream);
+  *event = {own.clock, own.queue, own.queue->put};
+  return done();
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  Gpu::get().advance();
+  if (!event->complete()) return cudaErrorNotReady;
+  Gpu::get().host.merge(event->clock);
   return done();
 }
 
@@ -118,11 +149,16 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   Gpu& gpu = Gpu::get();
   if (!memory) return done();
   Piece* piece = gpu.arena.find(memory);
-  if (!piece || piece->begin != memory)
+  if (!piece || piece->begin != memory || piece->freed)
     return gpu.failed(cudaErrorInvalidValue, cat("cudaFreeAsync of an address ", gpu.arena.describe(memory)), true);
-  const cudaError_t code = gpu.order(stream, "cudaFreeAsync", {{memory, true}});
-  const std::string wrong = gpu.arena.release(piece);
-  return wrong.empty() || code != cudaSuccess ? code : gpu.failed(cudaErrorIllegalAddress, wrong, true);
+  course::emulate::Pieces pieces;
+  gpu.order(stream, "cudaFreeAsync", {{memory, true}}, pieces);
+  piece->freed = true;
+  return gpu.later(stream, [&gpu, piece] {
+    const std::string wrong = gpu.arena.release(piece);
+    if (!wrong.empty() && gpu.state() == cudaSuccess) gpu.failed(cudaErrorIllegalAddress, wrong, true);
+    return true;
+  });
 }
 
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
@@ -158,7 +194,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
                         cat("a copy of ", bytes, " bytes begins ", gpu.arena.describe(at)));
     touches.push_back({at, writes});
   }
-  return gpu.run(stream, "cudaMemcpyAsync", touches, [&] {
+  return gpu.put(stream, "cudaMemcpyAsync", touches, [=] {
     std::memmove(to, from, bytes);
     return std::string();
   });
@@ -199,7 +235,7 @@ void find_touches(const void* bytes, size_t size, std::vector<Touch>& touches) {
 }
 
 cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-                   const std::vector<Touch>& touches, Body body) {
+                   const std::vector<Touch>& touches, std::function<void()> thread) {
   Gpu& gpu = Gpu::get();
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   if (threads < 1 || threads > 1024 || block.z > 64 || grid.x < 1 || grid.x > 0x7fffffff || grid.y < 1 ||
@@ -211,7 +247,10 @@ cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_byte
   if (shared_bytes > most)
     return gpu.failed(cudaErrorInvalidValue, cat(shared_bytes, " bytes of shared memory, and the kernel may take ",
                                                  most, "; cudaFuncSetAttribute raises it"));
-  return gpu.run(stream, name_of_kernel(kernel), touches, [&] { return run_grid(grid, block, shared_bytes, body); });
+  return gpu.put(stream, name_of_kernel(kernel), touches, [=, thread = std::move(thread)]() mutable {
+    const auto run = [](void* with) { (*static_cast<std::function<void()>*>(with))(); };
+    return run_grid(grid, block, shared_bytes, {run, &thread});
+  });
 }
 
 }  // namespace course::emulate

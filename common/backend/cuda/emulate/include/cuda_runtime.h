@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <source_location>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -40,6 +42,7 @@ enum cudaError_t {
   cudaErrorInvalidMemcpyDirection = 21,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorLaunchFailure = 719,
 };
@@ -55,6 +58,7 @@ struct cudaDeviceProp {
   int major, minor;  // the compute capability
 };
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device);
 cudaError_t cudaDeviceReset();  // also forgets a fault, after which every other call fails
 
 // ---- streams and events ----
@@ -64,10 +68,12 @@ inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
 
 // ---- memory ----
 enum cudaMemcpyKind {
@@ -111,12 +117,9 @@ void collect(const T& argument, std::vector<Touch>& touches) {
     find_touches(&argument, sizeof(T), touches);
 }
 
-struct Body {
-  void (*run)(void*);
-  void* with;
-};
+// `thread` is what each thread does; it holds the arguments, for the kernel may run later.
 cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-                   const std::vector<Touch>& touches, Body body);
+                   const std::vector<Touch>& touches, std::function<void()> thread);
 
 // What a thread of a kernel calls; each gives the other threads their turn.
 void sync_threads(std::source_location at);
@@ -142,9 +145,10 @@ cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void**
   return [&]<size_t... I>(std::index_sequence<I...>) {
     std::vector<course::emulate::Touch> touches;
     (course::emulate::collect(*static_cast<P*>(arguments[I]), touches), ...);
-    auto call = [&] { kernel(*static_cast<P*>(arguments[I])...); };
     return course::emulate::launch(reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, stream, touches,
-                                   {[](void* with) { (*static_cast<decltype(call)*>(with))(); }, &call});
+                                   [kernel, values = std::tuple<P...>(*static_cast<P*>(arguments[I])...)] {
+                                     std::apply(kernel, values);
+                                   });
   }(std::index_sequence_for<P...>{});
 }
 
