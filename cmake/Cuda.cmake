@@ -26,7 +26,8 @@ function(course_cuda_sources list)
       list(APPEND emulation backend/cuda/emulate/machine_other.cpp)
     endif()
     list(APPEND all ${emulation})
-    set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
+    set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX
+      COMPILE_OPTIONS "-x;c++;$<$<CONFIG:Release>:-O3>;-fno-math-errno;-fno-trapping-math")  # as the processor's own kernels
   endif()
   set(${list} ${all} PARENT_SCOPE)
 endfunction()

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/backend/scratch.hpp"
 #include "common/chunk.hpp"
 #include "common/support/table.hpp"
 
@@ -40,7 +41,7 @@ int64_t kept(const Local& s) {
 
 }  // namespace
 
-StepSizes step_sizes(const TrainingOptions& o, int64_t tp_rank, int64_t norm_size, int64_t threads) {
+StepSizes step_sizes(const TrainingOptions& o, int64_t tp_rank, int64_t norm_size, Backend& backend) {
   return {.config = o.config(),
           .plan = plan_kind(o.plan),
           .loss_parallel = o.loss_parallel,
@@ -51,7 +52,7 @@ StepSizes step_sizes(const TrainingOptions& o, int64_t tp_rank, int64_t norm_siz
           .rank = tp_rank,
           .micro_batches = o.accumulate,
           .norm_size = norm_size,
-          .threads = threads};
+          .device = backend.memory().device()};
 }
 
 std::vector<LocalParameter> layer_parameters(const StepSizes& z) {
@@ -97,7 +98,8 @@ std::vector<Moment> tensor_parallel_memory(const StepSizes& z) {
   add("backward of the head", -1, before_loss + N * v + N * E, 0, v * E, 0, 0);
 
   const int64_t message = z.p > 1 ? N * E : 0, head = v * E + E;
-  const int64_t scores = z.threads * 2 * 64 * ((S + 15) / 16 * 16);  // two tiles of 64 queries for each thread
+  const Scratch& scratch = scratch_of(z.device);
+  const int64_t of_scores = scratch.attention_backward(z.B, S, S, h) / 4, of_norm = scratch.rms_norm_backward(n, E) / 4;
   for (int64_t l = L - 1; l >= 0; --l) {
     const int64_t done = L - 1 - l;
     const int64_t base = N + l * one_layer + kept(s) + n * E;  // with the gradient that came
@@ -105,16 +107,18 @@ std::vector<Moment> tensor_parallel_memory(const StepSizes& z) {
     add("backward of gate", l, base + 2 * N * i + N * E, 0, head, 2 * E * i, done);
     add("backward of up", l, base + N * i + 2 * N * E, 0, head, 3 * E * i, done);
     const int64_t attention = base - N * (3 * i + E) - n * (E + 1) + n * E, mlp = 3 * E * i + E;
+    add("backward of the MLP's norm", l, attention + n * (2 * E + 1), of_norm, head, mlp, done);
     if (copies)
       add("the gradient gathered for the attention", l, attention + N * (q + q_columns), N * q, head, mlp + E * q_columns,
           done);
-    add("backward of the attention's scores", l, attention - (copies ? N * q_columns : 0) + N * (2 * q + 2 * kv), scores,
+    add("backward of the attention's scores", l, attention - (copies ? N * q_columns : 0) + N * (2 * q + 2 * kv), of_scores,
         head, mlp + E * q_columns, done);
     add("backward of q, k, v", l,
         attention - (copies ? N * q_columns : 0) + N * (q + kv + (copies ? kv_columns : kv) + 2 * E), 0, head,
         mlp + E * (2 * q_columns + kv_columns), done);
+    add("backward of the attention's norm", l, N + l * one_layer + n * (5 * E + 1), of_norm, head, layer, done);
   }
-  add("backward of the embedding", -1, N + n * E + (sliced ? N * E : 0), 0, top, 0, L);
+  add("backward of the embedding", -1, N + n * E + (sliced ? N * E : 0), scratch.embedding_backward(N) / 4, top, 0, L);
   add("the last sums", -1, 0, z.p > 1 && z.plan != PlanKind::Basic ? (2 * L + 1) * z.norm_size : 0, top, 0, L);
   moments.back().last_sums = true;
   return moments;

@@ -4,6 +4,7 @@
 
 #include "common/backend/cpu/gemm.hpp"
 #include "common/backend/cpu/kernels.hpp"
+#include "common/backend/scratch.hpp"
 #include "common/backend/shapes.hpp"
 
 namespace course {
@@ -23,6 +24,14 @@ CpuBackend::CpuBackend(int threads) {
 }
 
 std::unique_ptr<Backend> make_cpu_backend(int threads) { return std::make_unique<CpuBackend>(threads); }
+
+const Scratch cpu_scratch = {
+    .embedding_backward = [](int64_t) -> int64_t { return 0; },
+    .rms_norm_backward = [](int64_t N, int64_t E) -> int64_t { return 4 * cpu::norm_blocks(N) * E; },
+    .attention_backward = [](int64_t B, int64_t S, int64_t T, int64_t H) -> int64_t {
+      return 4 * omp_get_max_threads() * cpu::attention_backward_scratch({.B = B, .S = S, .T = T, .H = H});
+    },
+};
 
 void CpuBackend::copy_in(void* to, const void* host, int64_t bytes) { cpu::copy_bytes(host, to, bytes); }
 

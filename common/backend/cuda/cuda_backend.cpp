@@ -3,6 +3,7 @@
 #include "common/backend/cuda/check.hpp"
 #include "common/backend/cuda/kernels.hpp"
 #include "common/backend/cuda/matmul.hpp"
+#include "common/backend/scratch.hpp"
 #include "common/backend/shapes.hpp"
 
 namespace course {
@@ -55,6 +56,12 @@ std::unique_ptr<Backend> make_cuda_backend(int device) {
                 code == cudaSuccess ? "no GPU is seen here" : cudaGetErrorString(code), "; use --device cpu");
   return std::make_unique<CudaBackend>(device);
 }
+
+const Scratch cuda_scratch = {
+    .embedding_backward = [](int64_t N) -> int64_t { return (8 + 4) * N; },  // next, first
+    .rms_norm_backward = [](int64_t N, int64_t E) -> int64_t { return 4 * cuda::norm_blocks(N) * E; },
+    .attention_backward = [](int64_t B, int64_t S, int64_t, int64_t H) -> int64_t { return 4 * B * H * S; },  // delta
+};
 
 Tensor CudaBackend::scratch(Shape shape, DType type) const {
   const MemoryScope scope(MemoryClass::Buffers);
