@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/backend/scratch.hpp"
 #include "common/chunk.hpp"
 #include "common/support/table.hpp"
 
@@ -41,7 +42,7 @@ int64_t kept(const Local& s) {
 
 }  // namespace
 
-StepSizes step_sizes(const TrainingOptions& o, int64_t tp_rank, int64_t norm_size, int64_t threads) {
+StepSizes step_sizes(const TrainingOptions& o, int64_t tp_rank, int64_t norm_size, Backend& backend) {
   return {.config = o.config(),
           .plan = plan_kind(o.plan),
           .loss_parallel = o.loss_parallel,
@@ -52,7 +53,7 @@ StepSizes step_sizes(const TrainingOptions& o, int64_t tp_rank, int64_t norm_siz
           .rank = tp_rank,
           .micro_batches = o.accumulate,
           .norm_size = norm_size,
-          .threads = threads,
+          .device = backend.memory().device(),
           .type = o.compute_type()};
 }
 
@@ -101,10 +102,9 @@ std::vector<Moment> tensor_parallel_memory(const StepSizes& z) {
   add("backward of the head", -1, before_loss + a * N * (v + E), 0, v * E, 0, 0);
 
   const int64_t message = z.p > 1 ? a * N * E : 0, head = v * E + E;
-  // Two tiles of scores of 64 queries for each thread; where it computes in f32 what is bf16, three tiles of queries and four
-  // blocks of keys too.
-  const int64_t converted = z.type == DType::F32 ? 0 : (3 * 64 + 4 * S) * head_dim;
-  const int64_t scores = 4 * z.threads * (2 * 64 * ((S + 15) / 16 * 16) + converted);
+  const Scratch& scratch = scratch_of(z.device);
+  const shapes::AttentionSizes of_attention = {.B = z.B, .S = S, .T = S, .H = h, .K = kv / head_dim, .D = head_dim};
+  const int64_t of_scores = scratch.attention_backward(of_attention, z.type), of_norm = scratch.rms_norm_backward(n, E);
   for (int64_t l = L - 1; l >= 0; --l) {
     const int64_t done = L - 1 - l;
     const int64_t base = 4 * N + l * one_layer + kept(s) + a * n * E;  // with the gradient that came
@@ -112,16 +112,18 @@ std::vector<Moment> tensor_parallel_memory(const StepSizes& z) {
     add("backward of gate", l, base + a * N * (2 * i + E), 0, head, 2 * E * i, done);
     add("backward of up", l, base + a * N * (i + 2 * E), 0, head, 3 * E * i, done);
     const int64_t attention = base - a * N * (3 * i + E) - 4 * n, mlp = 3 * E * i + E;
+    add("backward of the MLP's norm", l, attention + 2 * a * n * E + 4 * n, of_norm, head, mlp, done);
     if (copies)
       add("the gradient gathered for the attention", l, attention + a * N * (q + q_columns), a * N * q, head, mlp + E * q_columns,
           done);
-    add("backward of the attention's scores", l, attention + a * N * (2 * q + 2 * kv - (copies ? q_columns : 0)), scores,
+    add("backward of the attention's scores", l, attention + a * N * (2 * q + 2 * kv - (copies ? q_columns : 0)), of_scores,
         head, mlp + E * q_columns, done);
     add("backward of q, k, v", l,
         attention + a * N * (q + kv + (copies ? kv_columns - q_columns : kv) + 2 * E), 0, head,
         mlp + E * (2 * q_columns + kv_columns), done);
+    add("backward of the attention's norm", l, 4 * N + l * one_layer + 5 * a * n * E + 4 * n, of_norm, head, layer, done);
   }
-  add("backward of the embedding", -1, 4 * N + a * (n * E + (sliced ? N * E : 0)), 0, top, 0, L);
+  add("backward of the embedding", -1, 4 * N + a * (n * E + (sliced ? N * E : 0)), scratch.embedding_backward(N), top, 0, L);
   add("the last sums", -1, 0, z.p > 1 && z.plan != PlanKind::Basic ? 4 * (2 * L + 1) * z.norm_size : 0, top, 0, L);
   moments.back().last_sums = true;
   return moments;

@@ -1,5 +1,5 @@
 // What one training step holds in memory, by formula, beside what the pool counted. The formulas know the model's sizes, the
-// plan, the ranks and the batch alone.
+// plan, the ranks and the batch; and they ask the device what its kernels take for themselves, which is not the same on each.
 //
 // A step's memory rises to a few moments and falls between them. Each moment is written down as a sum of what is held then,
 // class by class; the highest of a class is the largest over the moments, the peak is the moment whose sum is the largest.
@@ -22,11 +22,11 @@ struct StepSizes {
   bool loss_parallel = false, recompute = false;
   int64_t B, S, p = 1, rank = 0, micro_batches = 1;
   int64_t norm_size = 0;  // elements of a norm that this rank owns: E, or what FSDP leaves of it
-  int64_t threads = 1;    // of a rank: the attention kernel has a tile of scores for each
+  Device device = Device::Cpu;  // whose kernels take scratch
   DType type = DType::F32;  // of activations, and of the copies of weights that modules compute with; what is owned is f32
 };
 // From the flags; tp_rank and norm_size as above.
-StepSizes step_sizes(const TrainingOptions& options, int64_t tp_rank, int64_t norm_size, int64_t threads);
+StepSizes step_sizes(const TrainingOptions& options, int64_t tp_rank, int64_t norm_size, Backend& backend);
 
 // A parameter as this rank computes with it: [rows, row] elements after the tensor-parallel cuts.
 struct LocalParameter {

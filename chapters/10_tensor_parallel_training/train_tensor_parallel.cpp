@@ -50,7 +50,7 @@ void train_tensor_parallel(const std::string& program, Session& session, const T
                                 options.seq, options.tp, options.accumulate, options.config().hidden_size,
                                 options.recompute == "layer", options.compute_type()));
     show_memory(session.out(), loop.first_memory,
-                tensor_parallel_memory(step_sizes(options, tp.coordinate(), options.config().hidden_size, session.threads())));
+                tensor_parallel_memory(step_sizes(options, tp.coordinate(), options.config().hidden_size, session.backend())));
   }
   if (loop.first && loop.first->step == 1) compare_with_serial(*loop.first, options, data, session);
   if (!options.generate.empty()) show_generated(llama, options, data, session);

@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
       show_traffic(session.out(), loop.first_traffic, expected_traffic(options, mesh));
       const int64_t dp_rank = mesh["dp"].coordinate();
       const StepSizes sizes = step_sizes(options, mesh["tp"].coordinate(),
-                                         chunk(options.config().hidden_size, options.dp, dp_rank).size, session.threads());
+                                         chunk(options.config().hidden_size, options.dp, dp_rank).size, session.backend());
       show_memory(session.out(), loop.first_memory,
                   fully_sharded_memory(tensor_parallel_memory(sizes), sizes, options.dp, dp_rank));
     }

@@ -1,8 +1,6 @@
 // What a step holds, counted by the pool, beside the formula; and recomputation, which changes memory and nothing else.
 #include "chapters/10_tensor_parallel_training/step_memory.hpp"
 
-#include <omp.h>
-
 #include "chapters/09_llama/recompute.hpp"
 #include "tests/chapters/10_tensor_parallel_training/tensor_parallel.hpp"
 
@@ -49,14 +47,13 @@ StepSizes sizes(PlanKind plan, const std::string& what, int64_t accumulate, DTyp
           .rank = world().rank(),
           .micro_batches = accumulate,
           .norm_size = config.hidden_size,
-          .threads = omp_get_max_threads(),
+          .device = backend().memory().device(),
           .type = type};
 }
 
 }  // namespace
 
 TEST_CASE("memory: what the pool counts in a step is the formula, class by class, and validation leaves nothing") {
-  if (backend().memory().device() != Device::Cpu) return;  // the formula knows the scratch of the processor's kernels alone
   for (const PlanKind plan : all_plans)
     for (const std::string what : {"none", "layer"})
       for (const auto& [accumulate, type] :

@@ -1,6 +1,4 @@
 // What a step on a mesh holds, counted by the pool, beside the formula; and recomputation inside FSDP's hooks.
-#include <omp.h>
-
 #include "chapters/12_fully_sharded/sharded_memory.hpp"
 #include "common/chunk.hpp"
 #include "tests/chapters/13_two_dimensional/two_dimensional.hpp"
@@ -45,7 +43,7 @@ std::vector<Moment> formula(const MeshSize& size, const PlanChoice& choice, int6
                         .rank = world().rank() % size.tp,
                         .micro_batches = accumulate,
                         .norm_size = chunk(config.hidden_size, size.dp, dp_rank).size,
-                        .threads = omp_get_max_threads(),
+                        .device = backend().memory().device(),
                         .type = choice.type};
   return fully_sharded_memory(tensor_parallel_memory(sizes), sizes, size.dp, dp_rank);
 }
@@ -53,7 +51,6 @@ std::vector<Moment> formula(const MeshSize& size, const PlanChoice& choice, int6
 }  // namespace
 
 TEST_CASE("memory: what the pool counts in a step is the formula, on every mesh and plan") {
-  if (backend().memory().device() != Device::Cpu) return;  // the formula knows the scratch of the processor's kernels alone
   const Little little;
   std::vector<PlanChoice> choices = all_plans();
   for (PlanChoice choice : all_plans()) {

@@ -1,4 +1,5 @@
 #include <cublas_v2.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <bit>
@@ -47,6 +48,7 @@ const char* cublasGetStatusString(cublasStatus_t status) {
 
 cublasStatus_t cublasCreate(cublasHandle_t* handle) {
   *handle = new cublasContext;
+  omp_set_num_threads(1);  // there are more ranks than cores: a GPU is one thread
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -21,7 +21,7 @@
 #define __device__
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
-#define __shared__ thread_local  // one block runs at a time, on one thread of the processor
+#define __shared__ constinit thread_local  // one block runs at a time, on one thread of the processor
 
 struct uint3 {
   unsigned x = 0, y = 0, z = 0;
@@ -30,8 +30,8 @@ struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
-extern thread_local uint3 threadIdx, blockIdx;
-extern thread_local dim3 blockDim, gridDim;
+extern constinit thread_local uint3 threadIdx, blockIdx;
+extern constinit thread_local dim3 blockDim, gridDim;
 
 // ---- errors ----
 enum cudaError_t {
