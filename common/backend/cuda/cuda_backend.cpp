@@ -1,6 +1,7 @@
 #include "common/backend/cuda/cuda_backend.hpp"
 
 #include "common/backend/cuda/check.hpp"
+#include "common/backend/cuda/devices.hpp"
 #include "common/backend/cuda/kernels.hpp"
 #include "common/backend/cuda/matmul.hpp"
 #include "common/backend/shapes.hpp"
@@ -43,16 +44,9 @@ void check_head(const AttentionSizes& z) {
 
 CudaBackend::CudaBackend(int device) : stream_(device), memory_(stream_), blas_(stream_) {}
 
-int cuda_devices() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
-}
-
 std::unique_ptr<Backend> make_cuda_backend(int device) {
-  int count = 0;
-  const cudaError_t code = cudaGetDeviceCount(&count);
-  require_usage(code == cudaSuccess && count > 0, "--device cuda: ",
-                code == cudaSuccess ? "no GPU is seen here" : cudaGetErrorString(code), "; use --device cpu");
+  const std::string why = cuda::why_no_gpu();
+  require_usage(why.empty(), "--device cuda: ", why, "; use --device cpu");
   return std::make_unique<CudaBackend>(device);
 }
 

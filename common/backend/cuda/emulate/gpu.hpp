@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@ struct CUstream_st {
 };
 struct CUevent_st {
   course::emulate::Clock clock;
+  std::chrono::steady_clock::time_point at;  // of the record
 };
 
 namespace course::emulate {

@@ -12,9 +12,22 @@ using course::emulate::Touch;
 
 namespace {
 
+constexpr int runtime_version = 13000;
+
+std::string word(const char* name) {
+  const char* said = std::getenv(name);
+  return said ? said : "";
+}
+
 int devices() {
-  const char* said = std::getenv("COURSE_EMULATE_DEVICES");
-  return said ? std::atoi(said) : 8;
+  const std::string said = word("COURSE_EMULATE_DEVICES");
+  return said.empty() ? 8 : std::atoi(said.c_str());
+}
+
+// A driver for CUDA 13.0; `old` and `none` are those of machines that cannot run us.
+int driver() {
+  const std::string said = word("COURSE_EMULATE_DRIVER");
+  return said == "none" ? 0 : said == "old" ? 12020 : runtime_version;
 }
 
 cudaError_t done() { return Gpu::get().state(); }
@@ -26,8 +39,28 @@ cudaError_t cudaGetLastError() { return Gpu::get().last(); }
 
 // ---- devices ----
 cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 0;
+  if (driver() < runtime_version) return cudaErrorInsufficientDriver;  // CUDA says the same where there is none
   *count = devices();
   return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = driver();
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = runtime_version;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  const std::string said = word("COURSE_EMULATE_CAPABILITY");
+  const double capability = said.empty() ? 9.0 : std::atof(said.c_str());
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? static_cast<int>(capability)
+                                                          : static_cast<int>(capability * 10 + 0.5) % 10;
+  return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) {
@@ -81,6 +114,17 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->clock = Gpu::get().stream(stream)->clock;
+  event->at = std::chrono::steady_clock::now();
+  return done();
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  Gpu::get().host.merge(event->clock);
+  return done();
+}
+
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  *ms = std::chrono::duration<float, std::milli>(end->at - begin->at).count();
   return done();
 }
 
@@ -93,7 +137,7 @@ cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream) {
   Piece* piece = gpu.arena.allocate(bytes);
   if (!piece)
     return gpu.failed(cudaErrorMemoryAllocation, cat(bytes, " bytes, and ", gpu.arena.used(), " of ",
-                                                     course::emulate::emulated_bytes, " are in use"));
+                                                     gpu.arena.size(), " are in use"));
   CUstream_st& own = *gpu.stream(stream);
   own.clock.merge(gpu.host);
   piece->written = own.clock.next(own.id, "cudaMallocAsync");
@@ -198,7 +242,10 @@ cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_byte
   if (shared_bytes > most)
     return gpu.failed(cudaErrorInvalidValue, cat(shared_bytes, " bytes of shared memory, and the kernel may take ",
                                                  most, "; cudaFuncSetAttribute raises it"));
-  return gpu.run(stream, name_of_kernel(kernel), touches, [&] { return run_grid(grid, block, shared_bytes, body); });
+  const bool late = word("COURSE_EMULATE_FAULTS") == "late" && gpu.state() == cudaSuccess;
+  const cudaError_t code =
+      gpu.run(stream, name_of_kernel(kernel), touches, [&] { return run_grid(grid, block, shared_bytes, body); });
+  return late ? cudaSuccess : code;
 }
 
 }  // namespace course::emulate
