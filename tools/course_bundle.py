@@ -112,7 +112,7 @@ def fill(folder, pip):
             wheel = next(w for w in WHEELS if w.name == name)
             unpack(path, wheel.parts, made)
             packages.append({"name": name, "version": wheel.version, "licence": wheel.licence, "from": "PyPI"})
-        library = made / "mpich" / "lib" / "libmpi.so"      # in the wheel a linker script, which wants its folder searched
+        library = made / "mpich" / "lib" / "libmpi.so"      # in the wheel a linker script, and not every linker looks beside it
         library.unlink()
         library.symlink_to("libmpi.so.12")
         for package in DEBIAN:

@@ -73,7 +73,7 @@ def find_device(options, stop):
     toolkit = re.search(r"release (\S+),.*V(\S+)", run([nvcc, "--version"])[1])
     own, cuda = gpu.driver_version()
     options.machine.update(cards=cards, card=gpu.words(cards), driver=own or "unknown", driver_cuda=cuda,
-                           toolkit=toolkit.group(2) if toolkit else "unknown")
+                           toolkit=toolkit.group(2) if toolkit else "unknown", nccl=nccl_of_torch(options.torch))
 
 
 def build_folder(options):
@@ -84,7 +84,21 @@ def definitions(options):
     if options.emulate:
         return ["-DCOURSE_CUDA=emulate"]
     kinds = sorted({card["capability"].replace(".", "") for card in options.machine["cards"]})
-    return ["-DCOURSE_CUDA=on", "-DCMAKE_CUDA_ARCHITECTURES=" + ";".join(kind + "-real" for kind in kinds)]
+    nccl = options.machine["nccl"]
+    return ["-DCOURSE_CUDA=on", "-DCMAKE_CUDA_ARCHITECTURES=" + ";".join(kind + "-real" for kind in kinds)] + (["-DNCCL_ROOT=" + nccl] if nccl else [])
+
+
+def pythons(named):
+    return [named] if named else [ROOT / ".peer" / "bin" / "python", sys.executable, "python3"]
+
+
+def nccl_of_torch(named):
+    """The folder of the NCCL that came with a Python's torch, or "". CMake takes the system's own where it finds none there."""
+    for python in pythons(named):
+        code, out, _ = run([python, "-c", "import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])"])
+        if code == 0 and (Path(out.strip()) / "include" / "nccl.h").is_file():
+            return out.strip()
+    return ""
 
 
 def run(command, timeout=BENCH_TIMEOUT):
@@ -226,7 +240,7 @@ def timed(report, what, code, why):
 def find_torch(named):
     """(python, words): a Python whose torch sees a GPU, or (None, why not)."""
     why = "no torch here"
-    for python in [named] if named else [ROOT / ".peer" / "bin" / "python", sys.executable, "python3"]:
+    for python in pythons(named):
         code, out, _ = run([python, "-c", "import torch; print(torch.__version__, torch.cuda.is_available())"])
         if code == 0 and out.strip().endswith("True"):
             return str(python), "PyTorch " + out.split()[0]

@@ -101,6 +101,24 @@ class UseOfTheBundle(InAFolder):
             patched["capture"].assert_not_called()
 
 
+class Doctor(InAFolder):
+    def said(self, cards, nvcc, cache):
+        with unittest.mock.patch.multiple(gpu, cards=lambda: cards, nvcc=lambda: nvcc), unittest.mock.patch.multiple(
+                course, cache=lambda: cache, capture=lambda command: (0, "release 13.0, V13.0.88")):
+            return course.examine_gpu()
+
+    def test_what_it_says_of_gpus(self):
+        one = ([{"name": "NVIDIA H100", "capability": "9.0", "gib": 80}], "")
+        card, none = "NVIDIA H100 (compute capability 9.0, 80 GiB)", ([], "no GPU driver")
+        with_cuda, without = {"CMAKE_CUDA_FLAGS_RELEASE": "-O3"}, {"COURSE_CUDA": "auto"}
+        self.assertEqual(self.said(one, "nvcc", with_cuda), ("ok", f"CUDA 13.0, {card}", ""))
+        self.assertEqual(self.said(one, "nvcc", {}), ("ok", f"CUDA 13.0, {card}", ""))
+        self.assertEqual(self.said(one, "nvcc", without), ("note", f"CUDA 13.0, {card}: this build does not use it", "./course setup"))
+        self.assertEqual(self.said(one, None, without)[:2], ("note", f"{card}, and no CUDA toolkit: the build is for processors"))
+        self.assertEqual(self.said(none, "nvcc", without), ("note", "no GPU here (no GPU driver); CUDA 13.0", ""))
+        self.assertEqual(self.said(none, None, without), ("ok", "no GPU here (no GPU driver); no CUDA toolkit", ""))
+
+
 class Making(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -232,8 +250,10 @@ class GpuCheck(InAFolder):
 
     def test_the_build_is_for_the_cards_that_are_here(self):
         options = check.parse([])
-        options.machine = {"cards": [{"capability": "9.0"}, {"capability": "8.6"}, {"capability": "9.0"}]}
+        options.machine = {"cards": [{"capability": "9.0"}, {"capability": "8.6"}, {"capability": "9.0"}], "nccl": ""}
         self.assertEqual(check.definitions(options), ["-DCOURSE_CUDA=on", "-DCMAKE_CUDA_ARCHITECTURES=86-real;90-real"])
+        options.machine["nccl"] = "/opt/nvidia/nccl"
+        self.assertEqual(check.definitions(options)[2:], ["-DNCCL_ROOT=/opt/nvidia/nccl"])
         self.assertEqual(check.definitions(check.parse(["--emulate"])), ["-DCOURSE_CUDA=emulate"])
 
     def test_a_build_that_fails_is_reported(self):
