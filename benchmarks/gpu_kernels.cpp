@@ -1,9 +1,10 @@
 // How near each kernel of a GPU's backend comes to what the card can do, one JSON object a line:
 //   copy                            the card's own copy: the bandwidth that the others are held against
-//   rms_norm, silu_mul, adamw, ...  gb_per_s counts every input read once and every output written once; of_copy the fraction
-//   matmul                          of_cublas: cuBLAS called alone, over ours
-//   attention                       microseconds, to stand beside PyTorch's (peer/torch_attention.py)
-// What the backend refuses, bf16 say, is a line with its words. Times are those of CUDA's events, the median of some rounds.
+//   rms_norm, silu_mul, adamw, ...  gb_per_s counts every input read once and every output written once; of_copy the
+//   fraction matmul                          of_cublas: cuBLAS called alone, over ours attention microseconds, to stand
+//   beside PyTorch's (peer/torch_attention.py)
+// What the backend refuses, bf16 say, is a line with its words. Times are those of CUDA's events, the median of some
+// rounds.
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
@@ -182,7 +183,8 @@ class Bench {
         const float *pa = a.data<float>(), *pb = b.data<float>();
         float* pc = c.data<float>();
         const double alone = time([&] {
-          cuda::check(cublasSgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &one, pb, k, pa, k, &none, pc, m), "cublasSgemm");
+          cuda::check(cublasSgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &one, pb, k, pa, k, &none, pc, m),
+                      "cublasSgemm");
         });
         line.update({{"cublas_us", alone}, {"of_cublas", alone / ours}});
       }

@@ -150,7 +150,8 @@ def differences(folder):
     except (OSError, ValueError, KeyError) as error:
         return [f"{folder}/manifest.json: {error}"]
     found = files_of(folder)
-    return ([f"{name} is missing" for name in wanted if name not in found] + [f"{name} is not in the manifest" for name in found if name not in wanted]
+    return ([f"{name} is missing" for name in wanted if name not in found]
+            + [f"{name} is not in the manifest" for name in found if name not in wanted]
             + [f"{name} has changed" for name in found if wanted.get(name, found[name]) != found[name]])
 
 

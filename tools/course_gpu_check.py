@@ -24,6 +24,9 @@ import time
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
+import course_gpu as gpu
+from course_gpu_report import FAILED, PASSED, SKIPPED, Report
+
 ROOT = Path(__file__).resolve().parents[1]
 PEER = ROOT / "benchmarks" / "peer"
 # (group, ctest's flags): what computes on the device. What is refused before, and pages of text, are tested elsewhere.
@@ -37,13 +40,6 @@ EMULATED_TARGETS = ["test_cuda", "test_tensor", "test_comm", "test_04_sharded_li
                     "13_two_dimensional", "gpu_kernels"]
 TEST_TIMEOUT, BENCH_TIMEOUT = 300, 300                  # seconds of one test, of one program
 STEPS = 10
-PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
-
-
-def load_gpu():
-    sys.path.insert(0, str(ROOT / "tools"))
-    import course_gpu
-    return course_gpu
 
 
 def parse(arguments):
@@ -62,14 +58,14 @@ def parse(arguments):
 
 def find_device(options, stop):
     """Fills options.machine, or ends with one line and exit code 2."""
-    gpu = load_gpu()
     options.machine = {"date": datetime.datetime.now().isoformat(timespec="minutes"), "emulated": options.emulate, "cores": os.cpu_count()}
     if options.emulate:
         return
     cards, why = gpu.cards()
     nvcc = gpu.nvcc()
     if not cards or not nvcc:
-        raise stop(f"gpu-check: no GPU to check: {why or 'no CUDA toolkit: nvcc is not found'}; ./course gpu-check --emulate runs on the emulated GPU", 2)
+        why = why or "no CUDA toolkit: nvcc is not found"
+        raise stop(f"gpu-check: no GPU to check: {why}; ./course gpu-check --emulate runs on the emulated GPU", 2)
     toolkit = re.search(r"release (\S+),.*V(\S+)", run([nvcc, "--version"])[1])
     own, cuda = gpu.driver_version()
     options.machine.update(cards=cards, card=gpu.words(cards), driver=own or "unknown", driver_cuda=cuda,
@@ -85,7 +81,8 @@ def definitions(options):
         return ["-DCOURSE_CUDA=emulate"]
     kinds = sorted({card["capability"].replace(".", "") for card in options.machine["cards"]})
     nccl = options.machine["nccl"]
-    return ["-DCOURSE_CUDA=on", "-DCMAKE_CUDA_ARCHITECTURES=" + ";".join(kind + "-real" for kind in kinds)] + (["-DNCCL_ROOT=" + nccl] if nccl else [])
+    cards = "-DCMAKE_CUDA_ARCHITECTURES=" + ";".join(kind + "-real" for kind in kinds)
+    return ["-DCOURSE_CUDA=on", cards] + (["-DNCCL_ROOT=" + nccl] if nccl else [])
 
 
 def pythons(named):
@@ -104,69 +101,13 @@ def nccl_of_torch(named):
 def run(command, timeout=BENCH_TIMEOUT):
     """(exit code, stdout, stderr); 124 if it took too long, 127 if it is not there."""
     try:
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout, cwd=ROOT, stdin=subprocess.DEVNULL)
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout, cwd=ROOT,
+                              stdin=subprocess.DEVNULL)
         return done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired:
         return 124, "", f"no end within {timeout} seconds"
     except OSError as error:
         return 127, "", str(error)
-
-
-# ---- the report ------------------------------------------------------------------------------------------------------
-
-class Report:
-    """What is known so far, in two files. `json` is everything, `md` is for reading."""
-
-    def __init__(self, folder, machine):
-        self.folder, self.machine, self.tests, self.figures, self.start = folder, machine, [], [], time.monotonic()
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def test(self, group, name, result, seconds=0.0, why=""):
-        self.tests.append({"group": group, "name": name, "result": result, "seconds": round(seconds, 2), "why": why})
-
-    def figure(self, group, **values):
-        self.figures.append({"group": group, **values})
-
-    def count(self, result):
-        return sum(test["result"] == result for test in self.tests)
-
-    def summary(self):
-        return f"{self.count(PASSED)} passed, {self.count(FAILED)} failed, {self.count(SKIPPED)} skipped"
-
-    def write(self, complete=False):
-        whole = {**self.machine, "complete": complete, "seconds": round(time.monotonic() - self.start), "tests": self.tests,
-                 "figures": self.figures}
-        for name, text in (("json", json.dumps(whole, indent=1) + "\n"), ("md", self.markdown(complete))):
-            aside = self.folder / f".gpu-report.{name}"
-            aside.write_text(text, encoding="utf-8")
-            aside.replace(self.folder / f"gpu-report.{name}")
-
-    def markdown(self, complete):
-        m = self.machine
-        lines = ["# What a GPU said", ""]
-        if m["emulated"]:
-            lines += ["**Emulated**: no GPU has seen any of this, and the figures say nothing.", "", f"{m['date']}, {m['cores']} cores."]
-        else:
-            lines += [f"{m['date']}: {m['card']}, driver {m['driver']} (for CUDA {m['driver_cuda']}), toolkit {m['toolkit']}, {m['cores']} cores."]
-        lines += ["", f"Tests: {self.summary()}." + ("" if complete else " **The run was cut off: this is what there was.**"), ""]
-        bad = [test for test in self.tests if test["result"] != PASSED]
-        lines += table(["not passed", "", "why"], [[t["name"], t["result"], t["why"]] for t in bad]) if bad else []
-        for group in dict.fromkeys(figure["group"] for figure in self.figures):
-            rows = [{k: v for k, v in f.items() if k != "group"} for f in self.figures if f["group"] == group]
-            heads = list(dict.fromkeys(key for row in rows for key in row))
-            lines += [f"## {group}", ""] + table(heads, [[shown(row.get(head)) for head in heads] for row in rows])
-        lines += ["## Every test", ""] + table(["group", "test", "result", "seconds"],
-                                               [[t["group"], t["name"], t["result"], f"{t['seconds']:.1f}"] for t in self.tests])
-        return "\n".join(lines).rstrip() + "\n"
-
-
-def shown(value):
-    return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def table(heads, rows):
-    clean = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
-    return ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)] + ["| " + " | ".join(row) + " |" for row in clean] + [""]
 
 
 # ---- the tests -------------------------------------------------------------------------------------------------------
@@ -199,8 +140,8 @@ def run_tests(report, groups, build, jobs, say):
     for group, flags in groups:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "junit.xml"
-            code, out, err = run(["ctest", "--test-dir", build, *flags, "-E", NEVER, "-LE", "^slow$", "-j", str(jobs), "--timeout", TEST_TIMEOUT,
-                                  "--output-junit", path], timeout=None)
+            code, out, err = run(["ctest", "--test-dir", build, *flags, "-E", NEVER, "-LE", "^slow$", "-j", jobs,
+                                  "--timeout", TEST_TIMEOUT, "--output-junit", path], timeout=None)
             found = read_junit(path)
         for name, result, seconds, why in found:
             report.test(group, name, result, seconds, why)
@@ -215,8 +156,9 @@ def first_words(report, build, launcher, say):
     """That --device cuda works at all, on each number of ranks: without it every other test would take the processor."""
     for ranks in (1, 2, 4):
         start = time.monotonic()
-        code, out, err = run([launcher, "-n", ranks, build / "bin" / "02_collectives", "--device", "cuda", "--count", 7, "--largest", 16384])
-        report.test("--device cuda", f"02_collectives on {ranks} ranks", FAILED if code else PASSED, time.monotonic() - start, why_of(err) if code else "")
+        code, _, err = run([launcher, "-n", ranks, build / "bin" / "02_collectives", "--device", "cuda", "--count", 7, "--largest", 16384])
+        report.test("--device cuda", f"02_collectives on {ranks} ranks", FAILED if code else PASSED, time.monotonic() - start,
+                    why_of(err) if code else "")
     report.write()
     say(f"--device cuda: {report.summary()}")
 
@@ -250,8 +192,9 @@ def find_torch(named):
 
 def step_figures(report, emulate, build, launcher, torch, say):
     """A training step on one rank beside PyTorch's, then what it costs that ranks share one GPU."""
-    sizes = ["--preset", "tiny", "--batch", 4, "--seq", 16, "--steps", 1] if emulate else ["--preset", "article", "--batch", 16, "--seq", 512,
-                                                                                           "--steps", STEPS]
+    sizes = ["--preset", "article", "--batch", 16, "--seq", 512, "--steps", STEPS]
+    if emulate:
+        sizes = ["--preset", "tiny", "--batch", 4, "--seq", 16, "--steps", 1]
     program, group = build / "bin" / "13_two_dimensional", "A training step, one rank"
     alone = {}
     for dtype in ("f32", "mixed"):
@@ -259,8 +202,8 @@ def step_figures(report, emulate, build, launcher, torch, say):
         timed(report, f"a step in {dtype}", code, why)
         row = {"dtype": dtype, "tokens/s": float(ours["tokens_per_s"]) if ours else None, "ms": float(ours["step_ms"]) if ours else None}
         if torch[0] and not emulate:
-            peer, wrong, _ = last_json([torch[0], PEER / "torch_llama.py", "--device", "cuda", "--dtype", dtype, "--preset", "article", "--batch", 16,
-                                     "--steps", STEPS])
+            peer, wrong, _ = last_json([torch[0], PEER / "torch_llama.py", "--device", "cuda", "--dtype", dtype, "--preset", "article",
+                                        "--batch", 16, "--steps", STEPS])
             row[torch[1] + " tokens/s"] = float(peer["tokens_per_s"]) if peer else None
             row["ours / PyTorch"] = ours["tokens_per_s"] / peer["tokens_per_s"] if ours and peer else None
             why = why or wrong
@@ -271,11 +214,10 @@ def step_figures(report, emulate, build, launcher, torch, say):
         report.write()
         say(f"a step in {dtype}: " + (f"{ours['tokens_per_s']:.0f} tokens/s" if ours else f"skipped: {why}"))
     for ranks in (2, 4):
-        dp, tp = 1, ranks
-        ours, why, code = last_json([launcher, "-n", ranks, program, "--bench", "--device", "cuda", "--dtype", "f32", "--dp", dp, "--tp", tp, *sizes])
+        ours, why, code = last_json([launcher, "-n", ranks, program, "--bench", "--device", "cuda", "--dtype", "f32", "--tp", ranks, *sizes])
         timed(report, f"a step on {ranks} ranks", code, why)
         one = alone["f32"]
-        report.figure("Ranks that share the GPUs here: what sharing costs, no speed-up", ranks=ranks, mesh=f"{dp} × {tp}",
+        report.figure("Ranks that share the GPUs here: what sharing costs, no speed-up", ranks=ranks, mesh=f"1 × {ranks}",
                       **{"tokens/s": float(ours["tokens_per_s"]) if ours else None,
                          "of one rank": ours["tokens_per_s"] / one["tokens_per_s"] if ours and one else None}, note=why)
         report.write()
@@ -296,7 +238,8 @@ def kernel_figures(report, emulate, build, launcher, torch, say):
         for line in lines:
             name, note = line["name"], line.get("refused", "")
             if "of_copy" in line:
-                report.figure("Kernels that move memory", kernel=name, dtype=dtype, us=line["us"], **{"GB/s": line["gb_per_s"], "of a copy": line["of_copy"]})
+                report.figure("Kernels that move memory", kernel=name, dtype=dtype, us=line["us"],
+                              **{"GB/s": line["gb_per_s"], "of a copy": line["of_copy"]})
             elif name.startswith("matmul") and not note:
                 report.figure("Matrix products", product=name, shape=line["shape"], dtype=dtype, us=line["us"],
                               **{"TFLOP/s": line["tflop_per_s"], "of cuBLAS alone": line.get("of_cublas")})
@@ -315,7 +258,9 @@ def kernel_figures(report, emulate, build, launcher, torch, say):
 
 def main(options, build, launcher, make, stop):
     """`make(targets)` builds. The build is the first thing that the report tells of."""
-    say = lambda line: print(f"gpu-check: {line}", flush=True)
+    def say(line):
+        print(f"gpu-check: {line}", flush=True)
+
     folder = Path(options.out).resolve() if options.out else build if options.emulate else ROOT / "benchmarks"
     report = Report(folder, options.machine)
     say(options.machine.get("card", "the emulated GPU"))
@@ -330,7 +275,8 @@ def main(options, build, launcher, make, stop):
     report.write()
     first_words(report, build, launcher, say)
     if not options.figures:
-        run_tests(report, EMULATED_GROUPS if options.emulate else GROUPS, build, 1 if options.emulate else max(1, min(4, (os.cpu_count() or 1) // 4)), say)
+        jobs = 1 if options.emulate else max(1, min(4, (os.cpu_count() or 1) // 4))
+        run_tests(report, EMULATED_GROUPS if options.emulate else GROUPS, build, jobs, say)
     if not options.tests:
         torch = find_torch(options.torch)
         step_figures(report, options.emulate, build, launcher, torch, say)

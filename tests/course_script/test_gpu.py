@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 import course_bundle as bundle  # noqa: E402
 import course_gpu as gpu  # noqa: E402
 import course_gpu_check as check  # noqa: E402
+import course_gpu_report as report  # noqa: E402
 from test_course import InAFolder, course  # noqa: E402
 
 
@@ -183,7 +184,7 @@ class Report(unittest.TestCase):
     def report(self, emulated=False):
         machine = {"date": "2026-11-28T14:00", "emulated": emulated, "cores": 16}
         machine.update({} if emulated else {"card": "NVIDIA H100", "driver": "580.1", "driver_cuda": "13.0", "toolkit": "13.0.88"})
-        return check.Report(self.folder, machine)
+        return report.Report(self.folder, machine)
 
     def read(self):
         return (self.folder / "gpu-report.md").read_text(), json.loads((self.folder / "gpu-report.json").read_text())

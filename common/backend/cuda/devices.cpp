@@ -18,8 +18,8 @@ std::string unusable(int device) {
   cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
   if (10 * major + minor >= kLeastCapability) return "";
-  return cat("GPU ", device, " has compute capability ", major, ".", minor, ", at the least ", kLeastCapability / 10, ".",
-             kLeastCapability % 10, " is needed");
+  return cat("GPU ", device, " has compute capability ", major, ".", minor, ", at the least ", kLeastCapability / 10,
+             ".", kLeastCapability % 10, " is needed");
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ std::string name_of_kernel(const void* kernel) {
   const char* mangled = nullptr;
   if (cudaFuncGetName(&mangled, kernel) != cudaSuccess || !mangled) return "a kernel";
   int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(mangled, nullptr, nullptr, &status), std::free);
+  const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(mangled, nullptr, nullptr, &status),
+                                                     std::free);
   if (status != 0) return mangled;
   std::string name = plain.get();
   const std::string nameless = "(anonymous namespace)::";

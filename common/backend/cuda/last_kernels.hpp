@@ -1,5 +1,5 @@
-// A kernel runs after the call that started it has returned, so its fault is found by a later call. What can be said then is
-// which kernels were started last.
+// A kernel runs after the call that started it has returned, so its fault is found by a later call. What can be said
+// then is which kernels were started last.
 #pragma once
 
 #include <source_location>
