@@ -1,11 +1,35 @@
 # COURSE_CUDA: who runs the kernels of common/backend/cuda.
-#   on        nvcc, cuBLAS: GPUs of compute capability 8.0 and 9.0, and PTX for later ones
+#   auto      on where there is a CUDA toolkit and a GPU's driver, else off: without a driver nvcc would work for nobody
+#   on        nvcc, cuBLAS: GPUs of compute capability 8.0 and 9.0, and PTX for later ones; no driver is needed to build
 #   off       nobody; --device cuda says so
 #   emulate   the same .cu files, compiled by the C++ compiler against common/backend/cuda/emulate
-set(COURSE_CUDA off CACHE STRING "the GPU backend: on, off or emulate")
-set_property(CACHE COURSE_CUDA PROPERTY STRINGS on off emulate)
-if(NOT COURSE_CUDA MATCHES "^(on|off|emulate)$")
-  message(FATAL_ERROR "COURSE_CUDA is ${COURSE_CUDA}: it may be on, off or emulate")
+set(COURSE_CUDA auto CACHE STRING "the GPU backend: auto, on, off or emulate")
+set_property(CACHE COURSE_CUDA PROPERTY STRINGS auto on off emulate)
+if(NOT COURSE_CUDA MATCHES "^(auto|on|off|emulate)$")
+  message(FATAL_ERROR "COURSE_CUDA is ${COURSE_CUDA}: it may be auto, on, off or emulate")
+endif()
+
+if(COURSE_CUDA MATCHES "^(auto|on)$")
+  find_package(CUDAToolkit QUIET)
+  if(CUDAToolkit_NVCC_EXECUTABLE AND NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})  # /usr/local/cuda/bin is often not in PATH
+  endif()
+endif()
+if(COURSE_CUDA STREQUAL auto)
+  # /dev/nvidiactl is Linux, /dev/dxg is Windows' Linux.
+  set(driver FALSE)
+  foreach(sign /proc/driver/nvidia/version /dev/nvidiactl /dev/dxg)
+    if(EXISTS ${sign})
+      set(driver TRUE)
+    endif()
+  endforeach()
+  set(COURSE_CUDA off)
+  if(driver AND CUDAToolkit_NVCC_EXECUTABLE AND TARGET CUDA::cublas)
+    set(COURSE_CUDA on)
+    message(STATUS "GPU: CUDA ${CUDAToolkit_VERSION} and a driver are here, so the build is for GPUs too (COURSE_CUDA=off: not)")
+  elseif(driver)
+    message(STATUS "GPU: a driver is here, and no CUDA toolkit with nvcc and cuBLAS: the build is for processors alone")
+  endif()
 endif()
 
 # How kernels are compiled for the emulated GPU: an access at an address that its size does not divide is a fault there too.

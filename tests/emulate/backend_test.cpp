@@ -28,20 +28,6 @@ TEST_CASE("emulation: rope looks at its positions without making the host wait")
              Contains("nothing makes it wait"));
 }
 
-TEST_CASE("emulation: bf16 on a card without it is refused in one line") {
-  setenv("COURSE_EMULATE_CAPABILITY", "7.5", 1);
-  CudaBackend old(0);
-  setenv("COURSE_EMULATE_CAPABILITY", "8.0", 1);
-  CudaBackend be(0);
-  unsetenv("COURSE_EMULATE_CAPABILITY");
-  const Tensor x = old.full({3}, 1), z = be.full({3}, 1);
-  Tensor y = old.empty({3}, DType::BF16), w = be.empty({3}, DType::BF16);
-  CHECK_THROWS_AS(old.cast(x, y), UsageError);
-  CHECK_THROWS_WITH(old.cast(x, y), "--dtype mixed: bf16 needs a GPU of compute capability 8.0 or more, and emulated GPU has 7.5; "
-                                    "use --dtype f32");
-  CHECK_NOTHROW(be.cast(z, w));
-}
-
 TEST_CASE("emulation: cuBLAS takes the types and sizes that it takes on a GPU") {
   Stream stream;
   OnDevice a(64, stream), b(64, stream), c(64, stream);

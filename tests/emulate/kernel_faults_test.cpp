@@ -193,6 +193,22 @@ TEST_CASE("emulation: memory past an allocation, freed, or not among the argumen
   CHECK_THAT(said([&] { cuda::check(cudaFreeAsync(gone, stream), "cudaFreeAsync"); }), Contains("that were freed"));
 }
 
+TEST_CASE("a kernel's fault that a later call finds: the words name the kernels started before, and their lines") {
+  Stream stream;
+  OnDevice x(1024, stream);
+  setenv("COURSE_EMULATE_FAULTS", "late", 1);
+  int line = 0;
+  const std::string words = said([&] {
+    launch(number, 4, 256, 0, stream, x.data, x.n);
+    launch(number_one_more, 5, 256, 0, stream, x.data, x.n), line = __LINE__;
+    host(x);
+  });
+  unsetenv("COURSE_EMULATE_FAULTS");
+  CHECK_THAT(words, Contains("copy: ") && Contains("CUDA_LAUNCH_BLOCKING=1") &&
+                        Contains(cat("started before: a kernel (kernel_faults_test.cpp:", line,
+                                     "), a kernel (kernel_faults_test.cpp:", line - 1, ")")));
+}
+
 TEST_CASE("emulation: a few bytes past an allocation, inside its page, are found when it is freed") {
   Stream stream;
   float* x = nullptr;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/backend/cuda/check.hpp"
+#include "common/backend/cuda/devices.hpp"
 #include "common/backend/cuda/kernels.hpp"
 #include "common/backend/cuda/matmul.hpp"
 #include "common/backend/scratch.hpp"
@@ -81,15 +82,9 @@ void check_head(const AttentionSizes& z) {
 
 CudaBackend::CudaBackend(int device, bool tf32)
     : device_(device), stream_(device), memory_(stream_), blas_(stream_, tf32), wrong_position_(nullptr, &cudaFreeHost) {
-  cuda::check(cudaGetDeviceProperties(&card_, device), "cudaGetDeviceProperties");
   void* word = nullptr;
   cuda::check(cudaMallocHost(&word, sizeof(cuda::WrongPosition)), "cudaMallocHost");
   wrong_position_.reset(new (word) cuda::WrongPosition);
-}
-
-int cuda_devices() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
 std::string cuda_device_id(int device) {
@@ -99,10 +94,8 @@ std::string cuda_device_id(int device) {
 }
 
 std::unique_ptr<Backend> make_cuda_backend(int device, bool tf32) {
-  int count = 0;
-  const cudaError_t code = cudaGetDeviceCount(&count);
-  require_usage(code == cudaSuccess && count > 0, "--device cuda: ",
-                code == cudaSuccess ? "no GPU is seen here" : cudaGetErrorString(code), "; use --device cpu");
+  const std::string why = cuda::why_no_gpu();
+  require_usage(why.empty(), "--device cuda: ", why, "; use --device cpu");
   return std::make_unique<CudaBackend>(device, tf32);
 }
 
@@ -164,8 +157,6 @@ void CudaBackend::cast(const Tensor& x, Tensor& y) {
   shapes::check_cast(x, y);
   if (x.dtype() == y.dtype()) return copy(x, y);
   if (x.dtype() == DType::BF16) return cuda::cast(data<cuda::bf16>(x), data<float>(y), x.numel(), stream_);
-  require_usage(card_.major >= 8, "--dtype mixed: bf16 needs a GPU of compute capability 8.0 or more, and ", card_.name,
-                " has ", card_.major, ".", card_.minor, "; use --dtype f32");
   cuda::cast(data<float>(x), data<cuda::bf16>(y), x.numel(), stream_);
 }
 

@@ -120,7 +120,6 @@ class CudaBackend : public Backend {
   mutable DeviceMemory memory_;  // functions that change nothing need room too
   Pool staging_{pinned_blocks()};
   cuda::Blas blas_;
-  cudaDeviceProp card_;
   std::unique_ptr<cuda::WrongPosition, decltype(&cudaFreeHost)> wrong_position_;
   std::function<void()> look_;
 };

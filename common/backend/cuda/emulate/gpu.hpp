@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -34,8 +35,9 @@ struct CUstream_st {
 };
 struct CUevent_st {
   course::emulate::Clock clock;
-  std::shared_ptr<course::emulate::Queue> queue;  // null before it is recorded
-  uint64_t upto = 0;                              // of the queue's work
+  std::shared_ptr<course::emulate::Queue> queue = {};  // null before it is recorded
+  uint64_t upto = 0;                                   // of the queue's work
+  std::chrono::steady_clock::time_point at = {};       // of the record
   bool complete() const { return !queue || queue->done >= upto; }
 };
 

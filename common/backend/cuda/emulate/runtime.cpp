@@ -15,15 +15,22 @@ using course::emulate::Touch;
 
 namespace {
 
-int devices() {
-  const char* said = std::getenv("COURSE_EMULATE_DEVICES");
-  return said ? std::atoi(said) : 8;
+constexpr int runtime_version = 13000;
+
+std::string word(const char* name) {
+  const char* said = std::getenv(name);
+  return said ? said : "";
 }
 
-// The compute capability, as in 7.5.
-const char* capability() {
-  const char* said = std::getenv("COURSE_EMULATE_CAPABILITY");
-  return said ? said : "9.0";
+int devices() {
+  const std::string said = word("COURSE_EMULATE_DEVICES");
+  return said.empty() ? 8 : std::atoi(said.c_str());
+}
+
+// A driver for CUDA 13.0; `old` and `none` are those of machines that cannot run us.
+int driver() {
+  const std::string said = word("COURSE_EMULATE_DRIVER");
+  return said == "none" ? 0 : said == "old" ? 12020 : runtime_version;
 }
 
 cudaError_t done() { return Gpu::get().state(); }
@@ -35,8 +42,28 @@ cudaError_t cudaGetLastError() { return Gpu::get().last(); }
 
 // ---- devices ----
 cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 0;
+  if (driver() < runtime_version) return cudaErrorInsufficientDriver;  // CUDA says the same where there is none
   *count = devices();
   return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = driver();
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = runtime_version;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  const std::string said = word("COURSE_EMULATE_CAPABILITY");
+  const double capability = said.empty() ? 9.0 : std::atof(said.c_str());
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? static_cast<int>(capability)
+                                                          : static_cast<int>(capability * 10 + 0.5) % 10;
+  return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) {
@@ -55,12 +82,6 @@ cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
   if (device < 0 || device >= devices())
     return Gpu::get().failed(cudaErrorInvalidDevice, cat("device ", device, " of ", devices()));
   std::snprintf(id, length, "0000:%02X:00.0", static_cast<unsigned>(device + 1) & 0xff);
-  return done();
-}
-
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  *properties = {"emulated GPU", 0, 0};
-  std::sscanf(capability(), "%d.%d", &properties->major, &properties->minor);
   return done();
 }
 
@@ -117,7 +138,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const CUstream_st& own = *Gpu::get().stream(stream);
-  *event = {own.clock, own.queue, own.queue->put};
+  *event = {own.clock, own.queue, own.queue->put, std::chrono::steady_clock::now()};
   return done();
 }
 
@@ -125,6 +146,20 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   Gpu::get().advance();
   if (!event->complete()) return cudaErrorNotReady;
   Gpu::get().host.merge(event->clock);
+  return done();
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  while (!event->complete()) {
+    sched_yield();
+    Gpu::get().advance();
+  }
+  Gpu::get().host.merge(event->clock);
+  return done();
+}
+
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  *ms = std::chrono::duration<float, std::milli>(end->at - begin->at).count();
   return done();
 }
 
@@ -137,7 +172,7 @@ cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream) {
   Piece* piece = gpu.arena.allocate(bytes);
   if (!piece)
     return gpu.failed(cudaErrorMemoryAllocation, cat(bytes, " bytes, and ", gpu.arena.used(), " of ",
-                                                     course::emulate::emulated_bytes, " are in use"));
+                                                     gpu.arena.size(), " are in use"));
   CUstream_st& own = *gpu.stream(stream);
   own.clock.merge(gpu.host);
   piece->written = own.clock.next(own.id, "cudaMallocAsync");
@@ -247,10 +282,13 @@ cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_byte
   if (shared_bytes > most)
     return gpu.failed(cudaErrorInvalidValue, cat(shared_bytes, " bytes of shared memory, and the kernel may take ",
                                                  most, "; cudaFuncSetAttribute raises it"));
-  return gpu.put(stream, name_of_kernel(kernel), touches, [=, thread = std::move(thread)]() mutable {
-    const auto run = [](void* with) { (*static_cast<std::function<void()>*>(with))(); };
-    return run_grid(grid, block, shared_bytes, {run, &thread});
-  });
+  const bool late = word("COURSE_EMULATE_FAULTS") == "late" && gpu.state() == cudaSuccess;
+  const cudaError_t code =
+      gpu.put(stream, name_of_kernel(kernel), touches, [=, thread = std::move(thread)]() mutable {
+        const auto run = [](void* with) { (*static_cast<std::function<void()>*>(with))(); };
+        return run_grid(grid, block, shared_bytes, {run, &thread});
+      });
+  return late ? cudaSuccess : code;
 }
 
 }  // namespace course::emulate
