@@ -48,6 +48,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char* name() const = 0;  // "cpu"
+  // Until all that was started is done. A device that works beside the host starts a kernel and returns; only what hands
+  // the host a value waits. Throws Error where one has failed.
+  virtual void wait() = 0;
 
   // Memory
   virtual Allocator& memory() = 0;

@@ -143,7 +143,9 @@ ObservedBackend& Session::observed() {
 Activity& Session::watch() {
   if (activity_) return *activity_;
   activity_ = std::make_unique<Activity>();
-  observed().observe([this](const Kernel& kernel) { activity_->kernel(kernel); });
+  observed().observe([this](const Kernel& kernel) { activity_->kernel(kernel); }, Times::OfWork);
+  if (rank() == 0 && backend_->memory().device() != Device::Cpu)
+    std::cerr << "note: each kernel is waited for, so that the table of times is true; --quiet leaves both out\n";
   world_ = std::make_unique<Timed>(std::move(world_), *activity_);
   return *activity_;
 }

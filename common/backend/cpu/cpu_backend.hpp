@@ -14,6 +14,7 @@ class CpuBackend : public Backend {
 
   const char* name() const override { return "cpu"; }
 
+  void wait() override {}
   Allocator& memory() override { return pool_; }
   MemoryUse memory_use() const override { return pool_.use(); }
   void reset_peak() override { pool_.reset_peak(); }

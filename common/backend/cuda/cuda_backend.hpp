@@ -50,6 +50,7 @@ class CudaBackend : public Backend {
   const char* name() const override { return "cuda"; }
   cudaStream_t stream() const { return stream_; }
 
+  void wait() override { stream_.wait(); }
   Allocator& memory() override { return memory_; }
   MemoryUse memory_use() const override { return memory_.use(); }
   void reset_peak() override { memory_.reset_peak(); }
