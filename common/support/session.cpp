@@ -13,10 +13,10 @@
 #include "common/comm/checked.hpp"
 #include "common/comm/mpi_comm.hpp"
 #include "common/comm/staged.hpp"
-#include "common/comm/timed.hpp"
 #include "common/last_words.hpp"
 #include "common/support/cli.hpp"
 #include "common/support/table.hpp"
+#include "common/support/timed.hpp"
 
 namespace course {
 namespace {
