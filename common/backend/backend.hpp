@@ -49,6 +49,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const = 0;  // "cpu"
   virtual bool has_bf16() const { return true; }  // false: products of bf16 are right here, but slower than those of f32
+  // Until all that was started is done. A device that works beside the host starts a kernel and returns; only what hands
+  // the host a value waits. Throws Error where one has failed.
+  virtual void wait() const = 0;
 
   // Memory
   virtual Allocator& memory() = 0;

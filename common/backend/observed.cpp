@@ -22,6 +22,7 @@ double ObservedBackend::now() const { return observers_.empty() ? 0 : seconds_no
 
 void ObservedBackend::tell(const char* name, double begin, double flops, double bytes) const {
   if (observers_.empty()) return;
+  if (waits_) inner_->wait();
   const Kernel kernel = {name, flops, bytes, begin, seconds_now()};
   for (const auto& observer : observers_) observer(kernel);
 }

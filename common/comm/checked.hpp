@@ -34,7 +34,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -60,7 +59,7 @@ class Checked : public CommDecorator {
   friend std::unique_ptr<Checked> make_checked(std::unique_ptr<Comm> inner, MPI_Comm group,
                                                std::shared_ptr<const double> timeout, std::shared_ptr<Board> board);
   Checked(std::unique_ptr<Comm> inner, MPI_Comm own, std::shared_ptr<Together> together);
-  Work exchange(const std::optional<Call>& call, Beside beside, Site at);
+  Work exchange(const Meeting& meeting, Site at);
   std::string verdict(const Entry& entry) const;
   std::string title_of(const Entry& entry) const;
 

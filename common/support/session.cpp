@@ -16,10 +16,10 @@
 #include "common/comm/mpi_comm.hpp"
 #include "common/comm/nccl_comm.hpp"
 #include "common/comm/staged.hpp"
-#include "common/comm/timed.hpp"
 #include "common/last_words.hpp"
 #include "common/support/cli.hpp"
 #include "common/support/table.hpp"
+#include "common/support/timed.hpp"
 
 namespace course {
 namespace {
@@ -177,7 +177,9 @@ ObservedBackend& Session::observed() {
 Activity& Session::watch() {
   if (activity_) return *activity_;
   activity_ = std::make_unique<Activity>();
-  observed().observe([this](const Kernel& kernel) { activity_->kernel(kernel); });
+  observed().observe([this](const Kernel& kernel) { activity_->kernel(kernel); }, Times::OfWork);
+  if (rank() == 0 && backend_->memory().device() != Device::Cpu)
+    std::cerr << "note: each kernel is waited for, so that the table of times is true; --quiet leaves both out\n";
   world_ = std::make_unique<Timed>(std::move(world_), *activity_);
   return *activity_;
 }

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "common/clock.hpp"
-#include "common/comm/timed.hpp"
+#include "common/support/timed.hpp"
 #include "tests/chapters/13_two_dimensional/two_dimensional.hpp"
 
 using namespace course;

@@ -15,6 +15,7 @@ class CpuBackend : public Backend {
   const char* name() const override { return "cpu"; }
   bool has_bf16() const override;
 
+  void wait() const override {}
   Allocator& memory() override { return pool_; }
   MemoryUse memory_use() const override { return pool_.use(); }
   void reset_peak() override { pool_.reset_peak(); }

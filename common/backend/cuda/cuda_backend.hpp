@@ -61,6 +61,7 @@ class CudaBackend : public Backend {
   // that waits for another rank. Null: nobody. Gives back who was called before.
   std::function<void()> while_waiting(std::function<void()> look) { return std::exchange(look_, std::move(look)); }
 
+  void wait() const override;
   Allocator& memory() override { return memory_; }
   MemoryUse memory_use() const override { return memory_.use(); }
   void reset_peak() override { memory_.reset_peak(); }
@@ -113,7 +114,6 @@ class CudaBackend : public Backend {
 
  private:
   Tensor scratch(Shape shape, DType type = DType::F32) const;
-  void wait() const;
 
   int device_;
   cuda::Stream stream_;

@@ -1,4 +1,4 @@
-#include "common/comm/timed.hpp"
+#include "common/support/timed.hpp"
 
 #include "common/clock.hpp"
 #include "common/comm/recorder.hpp"
