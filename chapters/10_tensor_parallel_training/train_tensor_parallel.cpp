@@ -48,7 +48,7 @@ void train_tensor_parallel(const std::string& program, Session& session, const T
         session.out(), loop.first_traffic,
         tensor_parallel_traffic(options.config(), plan, options.loss_parallel, options.batch / options.accumulate,
                                 options.seq, options.tp, options.accumulate, options.config().hidden_size,
-                                options.recompute == "layer"));
+                                options.recompute == "layer", options.compute_type()));
     show_memory(session.out(), loop.first_memory,
                 tensor_parallel_memory(step_sizes(options, tp.coordinate(), options.config().hidden_size, session.threads())));
   }

@@ -21,18 +21,21 @@ FsdpUnit::FsdpUnit(const Parameters& parameters, DeviceMesh dp) : dp_(std::move(
     }
 }
 
+double FsdpUnit::bytes() const { return static_cast<double>(total_ * size_of(type())); }
+
 void FsdpUnit::start_unshard() {
   if (pieces_.front().parameter->gathered() || gather_.work) return;
   const MemoryScope scope(MemoryClass::Buffers);  // what is gathered is borrowed; owned are the parts
   Backend& backend = dp_.backend();
-  gather_.own = backend.empty({counts_[dp_.coordinate()]});
-  gather_.all = backend.empty({total_});
+  Tensor own = backend.empty({counts_[dp_.coordinate()]});
   int64_t at = 0;
   for (const auto& piece : pieces_) {
     const Tensor& part = piece.parameter->owned();
-    backend.copy_blocks(part, 0, 0, gather_.own, at, 0, 1, part.numel());
+    backend.copy_blocks(part, 0, 0, own, at, 0, 1, part.numel());
     at += part.numel();
   }
+  gather_.own = backend.in_type(std::move(own), type());
+  gather_.all = backend.empty({total_}, type());
   gather_.work = in_flight_->add(dp_.comm().all_gather(gather_.own, gather_.all, counts_));
 }
 
@@ -44,7 +47,7 @@ void FsdpUnit::unshard() {
   const MemoryScope scope(MemoryClass::Buffers);
   Backend& backend = dp_.backend();
   for (const auto& piece : pieces_) {
-    Tensor whole = backend.empty(piece.parameter->box().size);
+    Tensor whole = backend.empty(piece.parameter->box().size, type());
     for (int64_t r = 0; r < dp_.size(); ++r) {
       const Chunk rows = chunk(piece.rows, dp_.size(), r);
       backend.copy_blocks(all, piece.offsets[r], 0, whole, rows.offset * piece.row, 0, 1, rows.size * piece.row);

@@ -251,7 +251,8 @@ void check_adamw(std::span<const AdamWTensors> all, const AdamWStep& step) {
     same("adamw: value and grad", value, grad);
     same("adamw: value and mean", value, mean);
     same("adamw: value and square", value, square);
-    for (const Tensor* x : {&std::as_const(value), &grad, &std::as_const(mean), &std::as_const(square)}) is_f32("adamw: a tensor", *x);
+    for (const Tensor* x : {&std::as_const(value), &grad, &std::as_const(mean), &std::as_const(square)})
+      is_f32("adamw: a tensor", *x);
   }
   require(step.step >= 1, "adamw: steps count from 1, not ", step.step);
 }

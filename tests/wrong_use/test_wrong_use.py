@@ -219,6 +219,7 @@ def names():
         ranks = RANKS.get(program, 2)
         rows += [Row(program, "--preset huge", ("--preset", "huge", "tiny"), ranks=ranks),
                  Row(program, "--dtype f8", ("--dtype", "f8", "f32"), ranks=ranks),
+                 Row(program, "--dtype half", ("--dtype", "half", "f32", "mixed"), ranks=ranks),
                  Row(program, "--samples words", ("--samples", "words", "stream"), ranks=ranks),
                  Row(program, "--preset tiny --model {f}/model", ("--preset tiny", "--model"), ranks=ranks)]
     rows += [Row(p, "--plan megatron", ("--plan", "megatron", "basic, sequence, article")) for p in (TRAINING[1], TRAINING[2], TRAINING[4])]

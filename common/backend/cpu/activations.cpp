@@ -1,6 +1,7 @@
 #include "common/backend/cpu/kernels.hpp"
 #include "common/backend/cpu/parallel.hpp"
 #include "common/backend/cpu/simd_math.hpp"
+#include "common/backend/cpu/store.hpp"
 
 namespace course::cpu {
 
@@ -37,10 +38,10 @@ template <typename T>
 void gelu(const T* x, Gelu kind, T* y, int64_t n) {
   if (kind == Gelu::Exact) {
 #pragma omp parallel for simd if (n > kWorthThreads / 4)
-    for (int64_t i = 0; i < n; ++i) y[i] = T(gelu_exact(x[i]));
+    for (int64_t i = 0; i < n; ++i) store(y[i], gelu_exact(x[i]));
   } else {
 #pragma omp parallel for simd if (n > kWorthThreads / 4)
-    for (int64_t i = 0; i < n; ++i) y[i] = T(gelu_tanh(x[i]));
+    for (int64_t i = 0; i < n; ++i) store(y[i], gelu_tanh(x[i]));
   }
 }
 
@@ -48,17 +49,17 @@ template <typename T>
 void gelu_backward(const T* dy, const T* x, Gelu kind, T* dx, int64_t n) {
   if (kind == Gelu::Exact) {
 #pragma omp parallel for simd if (n > kWorthThreads / 4)
-    for (int64_t i = 0; i < n; ++i) dx[i] = T(dy[i] * gelu_exact_slope(x[i]));
+    for (int64_t i = 0; i < n; ++i) store(dx[i], dy[i] * gelu_exact_slope(x[i]));
   } else {
 #pragma omp parallel for simd if (n > kWorthThreads / 4)
-    for (int64_t i = 0; i < n; ++i) dx[i] = T(dy[i] * gelu_tanh_slope(x[i]));
+    for (int64_t i = 0; i < n; ++i) store(dx[i], dy[i] * gelu_tanh_slope(x[i]));
   }
 }
 
 template <typename T>
 void silu_mul(const T* gate, const T* up, T* y, int64_t n) {
 #pragma omp parallel for simd if (n > kWorthThreads / 4)
-  for (int64_t i = 0; i < n; ++i) y[i] = T(gate[i] * sigmoid(gate[i]) * up[i]);
+  for (int64_t i = 0; i < n; ++i) store(y[i], gate[i] * sigmoid(gate[i]) * up[i]);
 }
 
 template <typename T>
@@ -66,8 +67,8 @@ void silu_mul_backward(const T* dy, const T* gate, const T* up, T* dgate, T* dup
 #pragma omp parallel for simd if (n > kWorthThreads / 4)
   for (int64_t i = 0; i < n; ++i) {
     const float g = gate[i], s = sigmoid(g), d = dy[i], u = up[i];
-    dgate[i] = T(d * u * s * (1.0f + g * (1.0f - s)));
-    dup[i] = T(d * g * s);
+    store(dgate[i], d * u * s * (1.0f + g * (1.0f - s)));
+    store(dup[i], d * g * s);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "common/backend/cpu/kernels.hpp"
 #include "common/backend/cpu/parallel.hpp"
 #include "common/backend/cpu/simd_math.hpp"
+#include "common/backend/cpu/store.hpp"
 
 namespace course::cpu {
 
@@ -86,7 +87,7 @@ Matrix read(const float* x, int64_t stride, int64_t, int64_t, float*) { return {
 Matrix read(const BFloat16* x, int64_t stride, int64_t rows, int64_t D, float* room) {
   for (int64_t i = 0; i < rows; ++i)
 #pragma omp simd
-    for (int64_t d = 0; d < D; ++d) room[i * D + d] = x[i * stride + d];
+    for (int64_t d = 0; d < D; ++d) store(room[i * D + d], x[i * stride + d]);
   return {room, D};
 }
 
@@ -101,7 +102,7 @@ void write(const Block&, float*, int64_t, int64_t, int64_t) {}
 void write(const Block& from, BFloat16* x, int64_t stride, int64_t rows, int64_t D) {
   for (int64_t i = 0; i < rows; ++i)
 #pragma omp simd
-    for (int64_t d = 0; d < D; ++d) x[i * stride + d] = BFloat16(from.data[i * from.stride + d]);
+    for (int64_t d = 0; d < D; ++d) store(x[i * stride + d], from.data[i * from.stride + d]);
 }
 
 Matrix transposed(Matrix m) { return {m.data, m.stride, !m.transposed}; }

@@ -5,6 +5,7 @@
 #include "common/backend/cpu/kernels.hpp"
 #include "common/backend/cpu/parallel.hpp"
 #include "common/backend/cpu/simd_math.hpp"
+#include "common/backend/cpu/store.hpp"
 
 namespace course::cpu {
 
@@ -65,11 +66,11 @@ void cross_entropy_backward(T* logits, const float* max, const float* sum, const
     const bool mine = column >= 0 && column < columns;
     const float top = max[n], share = factor / sum[n], target = mine ? float(row[column]) : 0;
 #pragma omp simd
-    for (int64_t c = 0; c < columns; ++c) row[c] = T(exp(row[c] - top) * share);
+    for (int64_t c = 0; c < columns; ++c) store(row[c], exp(row[c] - top) * share);
     // Of the target as it was: a probability near 1, rounded to bf16, would leave nothing of p - 1. In double, so that the
     // compiler does not fuse the difference with the product.
     const float p = exp(target - top) * share;
-    if (mine) row[column] = T(static_cast<float>(static_cast<double>(p) - factor));
+    if (mine) store(row[column], static_cast<float>(static_cast<double>(p) - factor));
   }
 }
 

@@ -5,6 +5,7 @@
 #include "common/backend/cpu/index.hpp"
 #include "common/backend/cpu/kernels.hpp"
 #include "common/backend/cpu/parallel.hpp"
+#include "common/backend/cpu/store.hpp"
 
 namespace course::cpu {
 
@@ -24,27 +25,26 @@ void copy_blocks(const char* from, int64_t from_step, char* to, int64_t to_step,
 
 template <typename T>
 void fill(T* x, int64_t n, float value) {
-  const T rounded(value);
 #pragma omp parallel for simd if (n > kWorthThreads)
-  for (int64_t i = 0; i < n; ++i) x[i] = rounded;
+  for (int64_t i = 0; i < n; ++i) store(x[i], value);
 }
 
 template <typename X, typename Y>
 void cast(const X* x, Y* y, int64_t n) {
 #pragma omp parallel for simd if (n > kWorthThreads)
-  for (int64_t i = 0; i < n; ++i) y[i] = Y(x[i]);
+  for (int64_t i = 0; i < n; ++i) store(y[i], x[i]);
 }
 
 template <typename X, typename Y>
 void add(X* x, const Y* y, int64_t n) {
 #pragma omp parallel for simd if (n > kWorthThreads)
-  for (int64_t i = 0; i < n; ++i) x[i] = X(x[i] + y[i]);
+  for (int64_t i = 0; i < n; ++i) store(x[i], x[i] + y[i]);
 }
 
 template <typename T>
 void scale(T* x, int64_t n, float factor) {
 #pragma omp parallel for simd if (n > kWorthThreads)
-  for (int64_t i = 0; i < n; ++i) x[i] = T(x[i] * factor);
+  for (int64_t i = 0; i < n; ++i) store(x[i], x[i] * factor);
 }
 
 template <typename T>
@@ -70,7 +70,7 @@ void add_bias(T* y, const T* bias, int64_t N, int64_t E) {
   for (int64_t n = 0; n < N; ++n) {
     T* row = y + at(n, E);
 #pragma omp simd
-    for (int64_t e = 0; e < E; ++e) row[e] = T(row[e] + bias[e]);
+    for (int64_t e = 0; e < E; ++e) store(row[e], row[e] + bias[e]);
   }
 }
 

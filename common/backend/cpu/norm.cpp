@@ -4,6 +4,7 @@
 #include "common/backend/cpu/index.hpp"
 #include "common/backend/cpu/kernels.hpp"
 #include "common/backend/cpu/parallel.hpp"
+#include "common/backend/cpu/store.hpp"
 
 namespace course::cpu {
 
@@ -18,7 +19,7 @@ void rms_norm(const T* x, const T* weight, float eps, T* y, float* rstd, int64_t
     for (int64_t e = 0; e < E; ++e) squares += float(in[e]) * float(in[e]);
     const float r = 1.0f / std::sqrt(squares / static_cast<float>(E) + eps);
 #pragma omp simd
-    for (int64_t e = 0; e < E; ++e) out[e] = T(in[e] * r * weight[e]);
+    for (int64_t e = 0; e < E; ++e) store(out[e], in[e] * r * weight[e]);
     rstd[n] = r;
   }
 }
@@ -46,7 +47,7 @@ void rms_norm_backward(const T* dy, const T* x, const T* weight, const float* rs
       for (int64_t e = 0; e < E; ++e) {
         const float g = grad[e];
         sums[e] += g * in[e] * r;
-        out[e] = T(r * (g * weight[e] - in[e] * slope));
+        store(out[e], r * (g * weight[e] - in[e] * slope));
       }
     }
   }

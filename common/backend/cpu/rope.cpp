@@ -1,6 +1,7 @@
 #include "common/backend/cpu/index.hpp"
 #include "common/backend/cpu/kernels.hpp"
 #include "common/backend/cpu/parallel.hpp"
+#include "common/backend/cpu/store.hpp"
 
 namespace course::cpu {
 
@@ -18,8 +19,8 @@ void rope(T* x, const float* cos, const float* sin, const int32_t* positions, bo
 #pragma omp simd
       for (int64_t i = 0; i < half; ++i) {
         const float a = low[i], b = high[i], t = sign * s[i];
-        low[i] = T(a * c[i] - b * t);
-        high[i] = T(b * c[i] + a * t);
+        store(low[i], a * c[i] - b * t);
+        store(high[i], b * c[i] + a * t);
       }
     }
   }

@@ -1,5 +1,5 @@
-// Every kernel in bf16 against itself in f32, on the same inputs, which bf16 holds exactly: a bf16 result is then the f32
-// one rounded once, and an f32 result the same to the order of additions.
+// Every kernel in bf16 against itself in f32, on the same inputs, which bf16 holds exactly: a bf16 result is then the
+// f32 one rounded once, and an f32 result the same to the order of additions.
 #include <cmath>
 #include <limits>
 
@@ -88,8 +88,16 @@ TEST_CASE("bf16: elements") {
 
 TEST_CASE("bf16: matmul, all transpositions, to bf16 and to f32, written over and added") {
   Backend& be = backend();
-  for (const auto& [M, N, K] : std::vector<std::array<int64_t, 3>>{
-           {1, 1, 1}, {3, 5, 7}, {1, 40, 9}, {33, 1, 65}, {64, 48, 32}, {67, 35, 129}, {13, 100, 600}, {0, 5, 3}, {5, 0, 3}, {5, 3, 0}})
+  for (const auto& [M, N, K] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},
+                                                                   {3, 5, 7},
+                                                                   {1, 40, 9},
+                                                                   {33, 1, 65},
+                                                                   {64, 48, 32},
+                                                                   {67, 35, 129},
+                                                                   {13, 100, 600},
+                                                                   {0, 5, 3},
+                                                                   {5, 0, 3},
+                                                                   {5, 3, 0}})
     for (const bool ta : {false, true})
       for (const bool tb : {false, true})
         for (const bool add : {false, true}) {
@@ -135,7 +143,8 @@ TEST_CASE("bf16: rms_norm") {
     const int64_t E = shape.back(), N = E ? numel(shape) / E : shape[0];
     const Pair x("x", shape, 2), weight("weight", {E}), dy("dy", shape);
     Outputs y(shape), dx(shape);
-    Tensor rstd = be.empty({N}), rstd32 = be.empty({N}), dweight = random("dweight", {E}), dweight32 = be.clone(dweight);
+    Tensor rstd = be.empty({N}), rstd32 = be.empty({N}), dweight = random("dweight", {E}),
+           dweight32 = be.clone(dweight);
     be.rms_norm(x.f32, weight.f32, 0.01f, y.f32, rstd32), be.rms_norm(x.bf16, weight.bf16, 0.01f, y.bf16, rstd);
     CHECK(y.differ() == "");
     if (E) CHECK(differs(rstd, rstd32, kSame) == "");
@@ -213,8 +222,8 @@ TEST_CASE("bf16: cross-entropy, whose statistics are f32") {
   for (const int64_t R : {10, 0, 515}) {
     CAPTURE(R);
     Pair logits("logits", {N, R}, 20);
-    Tensor max = be.empty({N}), sum = be.empty({N}), picked = be.empty({N}), max32 = be.empty({N}), sum32 = be.empty({N}),
-           picked32 = be.empty({N});
+    Tensor max = be.empty({N}), sum = be.empty({N}), picked = be.empty({N}), max32 = be.empty({N}),
+           sum32 = be.empty({N}), picked32 = be.empty({N});
     be.row_max(logits.f32, max32), be.row_max(logits.bf16, max);
     CHECK(differs(max, max32) == "");
     be.row_sum_exp(logits.f32, max, sum32), be.row_sum_exp(logits.bf16, max, sum);
