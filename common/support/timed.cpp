@@ -10,8 +10,9 @@ Work Timed::start(const Call& call) {
   const Activity::Pending pending = activity_->start(seconds_now());
   auto work = std::make_shared<Work>(inner().start(call));
   const std::string name = cat(is_tensor_type(call.whole().type) ? this->name() : "host", " ", name_of(call.op));
-  return Work([this, work, pending, name, sent = sent_bytes(call, rank(), size()), at = call.at](Until until) {
-    const bool done = work->reached(until);
+  // A call is timed to its end, so a GPU's is waited for as its kernels are.
+  return Work([this, work, pending, name, sent = sent_bytes(call, rank(), size()), at = call.at] {
+    const bool done = work->test();
     if (done) activity_->finish(pending, name, sent, at);
     return done;
   });

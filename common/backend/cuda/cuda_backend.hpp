@@ -73,7 +73,7 @@ class CudaBackend : public Backend {
                    int64_t blocks, int64_t block) override;
 
   void fill(Tensor& x, float value) override;
-  void cast(const Tensor& x, Tensor& y) override;  // to bf16: throws UsageError on a card that does not compute in it
+  void cast(const Tensor& x, Tensor& y) override;
   void add(Tensor& x, const Tensor& y) override;
   void scale(Tensor& x, float factor) override;
   double squared_norm(const Tensor& x) const override;
