@@ -46,6 +46,7 @@ TEST_CASE("B26 c: AdamW updates an f32 master, modules see its bf16 copy") {
   for (int step = 0; step < 3; ++step) {
     w.clear_gradient();
     backend().fill(w.gradient(), 1);
+    CHECK(in_use(w)[0] <= 1);  // a forward looks at the copy, before each step
     optimizer.step(B26["input"]["c"]["lr"]);
   }
   CHECK(backend().to_host(w.owned())[0] == Approx(B26["right"]["c_master"].get<double>()).epsilon(1e-7));
