@@ -186,6 +186,10 @@ void NcclCalls::give_up(const std::string& why, Site at) {
   for (const ncclComm_t comm : std::views::reverse(comms_)) ncclCommAbort(comm);
   comms_.clear();
   pending_.clear();
+  try {
+    cuda::Event(stream_).holds(backend_.stream());  // memory that goes back from now on is no longer in use
+  } catch (const Error&) {  // the first word counts
+  }
   throw Error(why, at);
 }
 
