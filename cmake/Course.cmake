@@ -77,6 +77,18 @@ function(course_add_ranks test ranks)
     ENVIRONMENT "NO_COLOR=1;COURSE_BUILD=${CMAKE_BINARY_DIR};GOMP_SPINCOUNT=1000")  # idle threads give their core back
 endfunction()
 
+# Where the GPU is emulated, the tests of this directory that match are `slow`: those that no device takes part in, and long
+# ones that other counts of ranks stand for.
+function(course_slow_when_emulated regex)
+  if(COURSE_CUDA STREQUAL emulate)
+    get_property(tests DIRECTORY PROPERTY TESTS)
+    list(FILTER tests INCLUDE REGEX "${regex}")
+    foreach(test ${tests})
+      set_property(TEST ${test} APPEND PROPERTY LABELS slow)
+    endforeach()
+  endif()
+endfunction()
+
 # A slow test that cannot run on this machine: it says why and counts as skipped, or fails where CI sets COURSE_NEEDS_CLANG.
 function(course_skip test why)
   add_test(NAME ${test}.skipped COMMAND sh -c "echo '${why}'; test -z \"$COURSE_NEEDS_CLANG\" && exit 77")

@@ -82,7 +82,6 @@ function(course_link_cuda target)
   if(COURSE_CUDA STREQUAL emulate)
     target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/common/backend/cuda/emulate/include)
     target_link_libraries(${target} PUBLIC ${CMAKE_DL_LIBS})
-    target_link_options(${target} INTERFACE -rdynamic)  # a fault names its kernel
   elseif(COURSE_CUDA STREQUAL on)
     target_link_libraries(${target} PUBLIC CUDA::cudart CUDA::cublas)
     if(NCCL_INCLUDE AND NCCL_LIBRARY)

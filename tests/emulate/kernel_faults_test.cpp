@@ -136,7 +136,7 @@ TEST_CASE("emulation: a barrier that not all threads reach is reported") {
   Stream stream;
   OnDevice x(64, stream);
   CHECK_THAT(said([&] { launch(barrier_of_half, 1, 64, 0, stream, x.data); }),
-             Contains("a barrier that not all threads reach") && Contains("has ended") &&
+             Contains("barrier_of_half: ") && Contains("a barrier that not all threads reach") && Contains("has ended") &&
                  Contains("kernel_faults_test.cpp"));
   CHECK_THAT(said([&] { launch(two_barriers, 1, 64, 0, stream, x.data); }),
              Contains("a barrier that not all threads reach") && Contains("waits at kernel_faults_test.cpp"));

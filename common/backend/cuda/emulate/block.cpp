@@ -84,7 +84,7 @@ class Block {
  public:
   std::string run(dim3 grid, uint3 index, dim3 size, Body body);
   Thread& running() { return *running_; }
-  int lane_of_running() const { return static_cast<int>(running_ - threads_.data()) % 32; }
+  int lane_of_running() const { return lane_; }
   Thread& wait(State state, std::source_location at);  // gives the others their turn
 
  private:
@@ -93,9 +93,10 @@ class Block {
   void begin_threads();
   bool advance(int64_t warp);
   void resume(Fiber& fiber);
-  void give_turn(Thread& thread) {
-    running_ = &thread;
-    threadIdx = thread.index;
+  void give_turn(int64_t warp_begin, int64_t lane) {
+    running_ = &threads_[warp_begin + lane];
+    lane_ = static_cast<int>(lane);
+    threadIdx = running_->index;
   }
   void release_barrier();
   void release_shuffles(int64_t warp);
@@ -107,6 +108,7 @@ class Block {
   std::vector<Thread> threads_;
   dim3 size_{0, 0, 0};
   Thread* running_ = nullptr;
+  int lane_ = 0;  // of the one that runs
   Body body_{};
   int64_t first_ = 0, lanes_ = 0, next_ = 32;  // of the warp that begins: its first thread, how many, who is next to begin
   Turns turns_;
@@ -180,7 +182,7 @@ void Block::begin_threads() {
   while (next_ < 32) {
     const int64_t lane = turns_.at(next_++);
     if (lane >= lanes_) continue;
-    give_turn(threads_[first_ + lane]);
+    give_turn(first_, lane);
     body_.run(body_.with);
     running_->state = State::Done;
     ++done_;
@@ -203,7 +205,7 @@ bool Block::advance(int64_t warp) {
   for (int64_t i = 0; i < 32; ++i) {
     const int64_t lane = turns.at(i);
     if (lane >= lanes || threads_[begin + lane].state != State::Ready) continue;
-    give_turn(threads_[begin + lane]);
+    give_turn(begin, lane);
     resume(*running_->fiber);
     moved = true;
   }

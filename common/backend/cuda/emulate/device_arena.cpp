@@ -24,11 +24,15 @@ bool untouched(const char* from, const char* to) {
   return std::all_of(from, to, [](char c) { return c == static_cast<char>(filler); });
 }
 
+void* map_nothing(void* at, size_t bytes, int flags) {
+  return mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+}
+
 }  // namespace
 
 DeviceArena::DeviceArena()
     : size_(address_space), page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))), card_(bytes_of_card()) {
-  void* memory = mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = map_nothing(nullptr, size_, 0);
   require(memory != MAP_FAILED, "the emulated GPU gets no address space of ", size_, " bytes");
   base_ = static_cast<char*>(memory);
 }
@@ -49,6 +53,8 @@ Piece* DeviceArena::allocate(size_t bytes) {
   }
   char* pages = base_ + next_;
   next_ += page_bytes + page_;
+  // With a flag that their neighbours have not, the pages stay an area of their own: to open and close it is half the work.
+  madvise(pages, page_bytes, MADV_DONTDUMP);
   if (mprotect(pages, page_bytes, PROT_READ | PROT_WRITE) != 0) return nullptr;
   std::memset(pages, filler, page_bytes);
   used_ += bytes;
@@ -68,8 +74,7 @@ std::string DeviceArena::release(Piece* piece) {
   const std::string wrong = before && after ? ""
                                             : cat("somebody wrote ", before ? "past the end of " : "before the begin of ",
                                                   piece->bytes, " bytes");
-  close(*piece);
-  madvise(piece->pages, piece->page_bytes, MADV_DONTNEED);
+  map_nothing(piece->pages, piece->page_bytes, MAP_FIXED);
   used_ -= piece->bytes;
   freed_[piece->pages] = {piece->begin, piece->bytes};
   if (freed_.size() > 100'000) freed_.erase(freed_.begin());

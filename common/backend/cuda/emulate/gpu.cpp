@@ -1,16 +1,14 @@
 #include "common/backend/cuda/emulate/gpu.hpp"
 
-#include <cxxabi.h>
-#include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
-#include <memory>
 
 #include "common/backend/cuda/emulate/block.hpp"
 #include "common/backend/cuda/emulate/machine.hpp"
+#include "common/backend/cuda/emulate/symbols.hpp"
 #include "common/check.hpp"
 #include "common/signal_stack.hpp"
 
@@ -179,17 +177,9 @@ void Gpu::advance() {
 
 std::string name_of_kernel(const void* kernel) {
   static std::map<const void*, std::string> known;
-  std::string& name = known[kernel];
-  if (!name.empty()) return name;
-  name = "a kernel";
-  Dl_info info{};
-  if (dladdr(kernel, &info) && info.dli_sname && info.dli_saddr == kernel) {
-    int status = 0;
-    const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status), free);
-    name = status == 0 ? plain.get() : info.dli_sname;
-    name = name.substr(0, name.find('('));
-  }
-  return name;
+  const auto [at, unknown] = known.try_emplace(kernel);
+  if (unknown) at->second = name_of_function(kernel);
+  return at->second.empty() ? "a kernel" : at->second;
 }
 
 }  // namespace course::emulate
