@@ -243,8 +243,11 @@ cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_byte
     return gpu.failed(cudaErrorInvalidValue, cat(shared_bytes, " bytes of shared memory, and the kernel may take ",
                                                  most, "; cudaFuncSetAttribute raises it"));
   const bool late = word("COURSE_EMULATE_FAULTS") == "late" && gpu.state() == cudaSuccess;
+  static int64_t started = 0;
+  const bool asked = std::to_string(++started) == word("COURSE_EMULATE_FAULT_AT");
   const cudaError_t code =
-      gpu.run(stream, name_of_kernel(kernel), touches, [&] { return run_grid(grid, block, shared_bytes, body); });
+      asked ? gpu.failed(cudaErrorIllegalAddress, cat("kernel ", started, " fails, as asked"), true)
+            : gpu.run(stream, name_of_kernel(kernel), touches, [&] { return run_grid(grid, block, shared_bytes, body); });
   return late ? cudaSuccess : code;
 }
 
