@@ -115,6 +115,7 @@ class Doctor(InAFolder):
         self.assertEqual(self.said(one, "nvcc", with_cuda), ("ok", f"CUDA 13.0, {card}", ""))
         self.assertEqual(self.said(one, "nvcc", {}), ("ok", f"CUDA 13.0, {card}", ""))
         self.assertEqual(self.said(one, "nvcc", without), ("note", f"CUDA 13.0, {card}: this build does not use it", "./course setup"))
+        self.assertEqual(self.said(one, "nvcc", {"COURSE_CUDA": "off"})[2], "cmake -B build -DCOURSE_CUDA=auto && ./course setup")
         self.assertEqual(self.said(one, None, without)[:2], ("note", f"{card}, and no CUDA toolkit: the build is for processors"))
         self.assertEqual(self.said(none, "nvcc", without), ("note", "no GPU here (no GPU driver); CUDA 13.0", ""))
         self.assertEqual(self.said(none, None, without), ("ok", "no GPU here (no GPU driver); no CUDA toolkit", ""))
