@@ -15,6 +15,9 @@ if(COURSE_CUDA MATCHES "^(auto|on)$")
     set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})  # /usr/local/cuda/bin is often not in PATH
   endif()
 endif()
+if(COURSE_CUDA STREQUAL on AND NOT (CUDAToolkit_NVCC_EXECUTABLE AND TARGET CUDA::cublas))
+  message(FATAL_ERROR "COURSE_CUDA is on, and no CUDA toolkit with nvcc and cuBLAS is found: CUDAToolkit_ROOT may name its folder")
+endif()
 if(COURSE_CUDA STREQUAL auto)
   # /dev/nvidiactl is Linux, /dev/dxg is Windows' Linux.
   set(driver FALSE)

@@ -115,6 +115,7 @@ class Doctor(InAFolder):
         self.assertEqual(self.said(one, "nvcc", with_cuda), ("ok", f"CUDA 13.0, {card}", ""))
         self.assertEqual(self.said(one, "nvcc", {}), ("ok", f"CUDA 13.0, {card}", ""))
         self.assertEqual(self.said(one, "nvcc", without), ("note", f"CUDA 13.0, {card}: this build does not use it", "./course setup"))
+        self.assertEqual(self.said(one, "nvcc", {"COURSE_CUDA": "off"})[2], "cmake -B build -DCOURSE_CUDA=auto && ./course setup")
         self.assertEqual(self.said(one, None, without)[:2], ("note", f"{card}, and no CUDA toolkit: the build is for processors"))
         self.assertEqual(self.said(none, "nvcc", without), ("note", "no GPU here (no GPU driver); CUDA 13.0", ""))
         self.assertEqual(self.said(none, None, without), ("ok", "no GPU here (no GPU driver); no CUDA toolkit", ""))
@@ -240,6 +241,58 @@ class Report(unittest.TestCase):
                 _, why, code = check.last_json(["x"])
             check.timed(report, name, code, why)
         self.assertEqual([(t["name"], t["result"]) for t in report.tests], [("a", "skipped"), ("b", "FAILED"), ("c", "passed"), ("d", "FAILED")])
+
+
+class Figures(unittest.TestCase):
+    """On a GPU, with the programs' answers in the place of the programs."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        machine = {"date": "", "emulated": False, "cores": 1, "card": "", "driver": "", "driver_cuda": "", "toolkit": ""}
+        self.report, self.asked = report.Report(Path(folder.name), machine), []
+
+    def answer(self, command, timeout=None):
+        words = [str(word) for word in command]
+        self.asked.append(words)
+        if any("torch_attention" in word for word in words):
+            return (0, '{"name": "attention", "us": 30.0}\n{"name": "attention_backward", "us": 90.0}\n', "") if "f32" in words else (1, "", "no")
+        if any("torch_llama" in word for word in words):
+            return 0, '{"tokens_per_s": 1000, "step_ms": 8}\n', ""
+        if any("gpu_kernels" in word for word in words):
+            lines = [{"name": "copy", "dtype": "f32", "us": 2.0, "gb_per_s": 3000.0, "of_copy": 1.0},
+                     {"name": "attention", "dtype": "f32", "us": 40.0, "shape": "s"}, {"name": "rms_norm", "dtype": "bf16", "refused": "no bf16 here"},
+                     {"name": "matmul, a", "dtype": "f32", "us": 4.0, "shape": "s", "tflop_per_s": 50.0, "of_cublas": 0.9}]
+            return 0, "".join(json.dumps(line) + "\n" for line in lines if line["dtype"] in words), ""
+        if "mixed" in words:
+            return 2, "", "--dtype mixed: bf16 is not built yet"
+        return 0, json.dumps({"tokens_per_s": 900 / int(words[2]), "step_ms": 9}) + "\n", ""
+
+    def test_ratios_and_where_they_come_from(self):
+        with unittest.mock.patch.object(check, "run", self.answer):
+            for figures in (check.step_figures, check.kernel_figures):
+                figures(self.report, False, Path("build-gpu"), "mpirun", ("python3", "PyTorch 2.11"), lambda line: None)
+        rows = {(f["group"], f.get("dtype") or f["ranks"], f.get("kernel") or f.get("product")): f for f in self.report.figures}
+        step = rows["A training step, one rank", "f32", None]
+        self.assertEqual((step["tokens/s"], step["PyTorch 2.11 tokens/s"], step["ours / PyTorch"]), (900, 1000, 0.9))
+        self.assertIsNone(rows["A training step, one rank", "mixed", None]["ours / PyTorch"])
+        shared = "Ranks that share the GPUs here: what sharing costs, no speed-up"
+        self.assertEqual([rows[shared, ranks, None]["of one rank"] for ranks in (2, 4)], [0.5, 0.25])
+        self.assertEqual(rows["Attention", "f32", "attention"]["PyTorch / ours"], 0.75)
+        self.assertEqual(rows["Matrix products", "f32", "matmul, a"]["of cuBLAS alone"], 0.9)
+        self.assertEqual(rows["Kernels that move memory", "f32", "copy"]["GB/s"], 3000)
+        results = {t["name"]: t["result"] for t in self.report.tests}
+        self.assertEqual((results["a step in f32"], results["a step in mixed"], results["rms_norm in bf16"]), ("passed", "skipped", "skipped"))
+        for words in self.asked:                        # the same step for both
+            if any("13_two_dimensional" in word or "torch_llama" in word for word in words):
+                flags = dict(zip(words, words[1:]))
+                self.assertEqual((flags["--preset"], flags["--batch"], flags["--device"]), ("article", "16", "cuda"))
+
+    def test_without_a_torch_its_columns_say_why(self):
+        with unittest.mock.patch.object(check, "run", self.answer):
+            check.step_figures(self.report, False, Path("b"), "mpirun", (None, "no torch here"), lambda line: None)
+        self.assertEqual(self.report.figures[0]["note"], "no torch here")
+        self.assertNotIn("ours / PyTorch", self.report.figures[0])
 
 
 class GpuCheck(InAFolder):

@@ -14,12 +14,12 @@ namespace {
 std::string version(int number) { return cat(number / 1000, ".", number % 1000 / 10); }
 
 std::string unusable(int device) {
-  int major = 0, minor = 0;
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-  if (10 * major + minor >= kLeastCapability) return "";
-  return cat("GPU ", device, " has compute capability ", major, ".", minor, ", at the least ", kLeastCapability / 10,
-             ".", kLeastCapability % 10, " is needed");
+  cudaDeviceProp card{};
+  if (const cudaError_t code = cudaGetDeviceProperties(&card, device); code != cudaSuccess)
+    return cudaGetErrorString(code);
+  if (10 * card.major + card.minor >= kLeastCapability) return "";
+  return cat("GPU ", device, ", ", card.name, ", has compute capability ", card.major, ".", card.minor,
+             ", at the least ", kLeastCapability / 10, ".", kLeastCapability % 10, " is needed");
 }
 
 }  // namespace

@@ -58,12 +58,11 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   const std::string said = word("COURSE_EMULATE_CAPABILITY");
-  const double capability = said.empty() ? 9.0 : std::atof(said.c_str());
-  *value = attribute == cudaDevAttrComputeCapabilityMajor ? static_cast<int>(capability)
-                                                          : static_cast<int>(capability * 10 + 0.5) % 10;
-  return cudaSuccess;
+  *properties = {"emulated GPU", 9, 0};
+  std::sscanf(said.c_str(), "%d.%d", &properties->major, &properties->minor);
+  return done();
 }
 
 cudaError_t cudaSetDevice(int device) {
@@ -283,10 +282,12 @@ cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_byte
     return gpu.failed(cudaErrorInvalidValue, cat(shared_bytes, " bytes of shared memory, and the kernel may take ",
                                                  most, "; cudaFuncSetAttribute raises it"));
   const bool late = word("COURSE_EMULATE_FAULTS") == "late" && gpu.state() == cudaSuccess;
+  static int64_t started = 0;
+  const bool asked = std::to_string(++started) == word("COURSE_EMULATE_FAULT_AT");
   const cudaError_t code =
       gpu.put(stream, name_of_kernel(kernel), touches, [=, thread = std::move(thread)]() mutable {
         const auto run = [](void* with) { (*static_cast<std::function<void()>*>(with))(); };
-        return run_grid(grid, block, shared_bytes, {run, &thread});
+        return asked ? std::string("it fails, as asked") : run_grid(grid, block, shared_bytes, {run, &thread});
       });
   return late ? cudaSuccess : code;
 }

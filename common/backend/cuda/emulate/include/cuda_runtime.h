@@ -57,8 +57,11 @@ cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device);
 cudaError_t cudaDriverGetVersion(int* version);  // 13000 is 13.0; 0 where there is no driver
 cudaError_t cudaRuntimeGetVersion(int* version);
-enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75, cudaDevAttrComputeCapabilityMinor = 76 };
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor;  // the compute capability
+};
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceReset();  // also forgets a fault, after which every other call fails
 
 // ---- streams and events ----
