@@ -1,8 +1,8 @@
 // How near each kernel of a GPU's backend comes to what the card can do, one JSON object a line:
 //   copy                            the card's own copy: the bandwidth that the others are held against
-//   rms_norm, silu_mul, adamw, ...  gb_per_s counts every input read once and every output written once; of_copy the
-//   fraction matmul                          of_cublas: cuBLAS called alone, over ours attention microseconds, to stand
-//   beside PyTorch's (peer/torch_attention.py)
+//   rms_norm, silu_mul, adamw, ...  gb_per_s counts every input read once and every output written once; of_copy the fraction
+//   matmul                          of_cublas: cuBLAS called alone, over ours
+//   attention                       microseconds, to stand beside PyTorch's (peer/torch_attention.py)
 // What the backend refuses, bf16 say, is a line with its words. Times are those of CUDA's events, the median of some
 // rounds.
 #include <cublas_v2.h>
@@ -149,7 +149,8 @@ class Bench {
     Tensor value = random(shape, DType::F32), mean = be_.zeros(shape), square = be_.zeros(shape);
     const Tensor grad = random(shape, DType::F32);
     const AdamWStep step = {1e-3, 0.9, 0.99, 1e-8, 0.1, 5};
-    moves("adamw", 7.0 * value.bytes(), [&] { be_.adamw(value, grad, mean, square, step); });
+    const AdamWTensors all[] = {{value, grad, mean, square}};
+    moves("adamw", 7.0 * value.bytes(), [&] { be_.adamw(all, step); });
   }
 
   void cross_entropy() {
