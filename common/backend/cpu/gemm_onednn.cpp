@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include <dnnl.hpp>
+#include <omp.h>
 
 #include "common/backend/cpu/gemm.hpp"
 #include "common/backend/cpu/plain_gemm.hpp"
@@ -59,14 +60,15 @@ Product make(const Memory::desc& a, const Memory::desc& b, const Memory::desc& c
     return Product(Made(typename Product::desc(a, b, c), attr, engine()));
 }
 
-// Making one costs more than a small product takes, so each is kept. A training step asks for a few dozen.
+// Making one costs more than a small product takes, so each is kept; it works with the threads that it was made for. A
+// training step asks for a few dozen.
 template <typename C>
 void multiply(int64_t M, int64_t N, int64_t K, HalfMatrix a, HalfMatrix b, bool add, C* c, int64_t stride_c) {
   const Memory::desc of_a = matrix<BFloat16>(M, K, a.stride, a.transposed),
                      of_b = matrix<BFloat16>(K, N, b.stride, b.transposed), of_c = matrix<C>(M, N, stride_c);
-  using Key = std::array<int64_t, 9>;
+  using Key = std::array<int64_t, 10>;
   thread_local std::map<Key, dnnl::matmul> kept;
-  const Key key = {M, N, K, a.stride, a.transposed, b.stride, b.transposed, stride_c, add};
+  const Key key = {M, N, K, a.stride, a.transposed, b.stride, b.transposed, stride_c, add, omp_get_max_threads()};
   auto found = kept.find(key);
   if (found == kept.end()) {
     dnnl::post_ops sum;
