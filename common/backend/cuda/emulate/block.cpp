@@ -31,11 +31,11 @@ enum class State { Ready, AtBarrier, AtShuffle, Done };
 struct Thread {
   uint3 index;
   State state = State::Ready;
-  Fiber* fiber = nullptr;        // since it first waited
-  std::source_location at = {};  // where it waits
-  unsigned mask = 0;             // of the shuffle it waits in
-  int from = 0;                  // the lane it reads
-  uint64_t bits = 0, result = 0; // what it brings, what it gets
+  Fiber* fiber = nullptr;         // since it first waited
+  std::source_location at = {};   // where it waits
+  unsigned mask = 0;              // of the shuffle it waits in
+  int from = 0;                   // the lane it reads
+  uint64_t bits = 0, result = 0;  // what it brings, what it gets
 };
 
 std::string show(const uint3& i) { return cat("(", i.x, ",", i.y, ",", i.z, ")"); }
@@ -108,7 +108,7 @@ class Block {
   Thread* running_ = nullptr;
   int lane_ = 0;  // of the one that runs
   Body body_{};
-  int64_t first_ = 0, lanes_ = 0, next_ = 32;  // of the warp that begins: its first thread, how many, who is next to begin
+  int64_t first_ = 0, lanes_ = 0, next_ = 32;  // of the warp that begins: its first thread, how many, whose turn is next
   Turns turns_;
   int64_t done_ = 0, at_barrier_ = 0;
   Order warp_order_, lane_order_;
