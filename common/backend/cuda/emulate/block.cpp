@@ -31,11 +31,11 @@ enum class State { Ready, AtBarrier, AtShuffle, Done };
 struct Thread {
   uint3 index;
   State state = State::Ready;
-  Fiber* fiber = nullptr;         // since it first waited
-  std::source_location at = {};   // where it waits
-  unsigned mask = 0;              // of the shuffle it waits in
-  int from = 0;                   // the lane it reads
-  uint64_t bits = 0, result = 0;  // what it brings, what it gets
+  Fiber* fiber = nullptr;        // since it first waited
+  std::source_location at = {};  // where it waits
+  unsigned mask = 0;             // of the shuffle it waits in
+  int from = 0;                  // the lane it reads
+  uint64_t bits = 0, result = 0; // what it brings, what it gets
 };
 
 std::string show(const uint3& i) { return cat("(", i.x, ",", i.y, ",", i.z, ")"); }
