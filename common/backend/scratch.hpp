@@ -1,5 +1,6 @@
-// Bytes that a device's kernels take for themselves while they run, beyond their arguments. Who forecasts what a step holds
-// needs to know (chapter 10); tests/common/backend/scratch_test.cpp holds the kernels to it. Letters as in backend.hpp.
+// Bytes that a device's kernels take for themselves while they run, beyond their arguments. Who forecasts what a step
+// holds needs to know (chapter 10); tests/common/backend/scratch_test.cpp holds the kernels to it. Letters as in
+// backend.hpp.
 #pragma once
 
 #include "common/backend/shapes.hpp"

@@ -36,7 +36,8 @@ TEST_CASE("scratch: the embedding's gradient takes what the backend says") {
 TEST_CASE("scratch: RMSNorm's gradient takes what the backend says, for few rows and for many") {
   for (const int64_t N : {1, 17, 600, 5000}) {
     CAPTURE(N);
-    const Tensor x = random("x", {N, 6}), dy = random("dy", {N, 6}), weight = random("weight", {6}), rstd = backend().full({N}, 1);
+    const Tensor x = random("x", {N, 6}), dy = random("dy", {N, 6}), weight = random("weight", {6}),
+                 rstd = backend().full({N}, 1);
     Tensor dx = backend().empty({N, 6}), dweight = backend().zeros({6});
     CHECK(taken_by([&] { backend().rms_norm_backward(dy, x, weight, rstd, dx, dweight); }) ==
           scratch().rms_norm_backward(N, 6));

@@ -110,7 +110,7 @@ class Block {
   Thread* running_ = nullptr;
   int lane_ = 0;  // of the one that runs
   Body body_{};
-  int64_t first_ = 0, lanes_ = 0, next_ = 32;  // of the warp that begins: its first thread, how many, who is next to begin
+  int64_t first_ = 0, lanes_ = 0, next_ = 32;  // of the warp that begins: its first thread, how many, whose turn is next
   Turns turns_;
   int64_t done_ = 0, at_barrier_ = 0;
   Order warp_order_, lane_order_;

@@ -53,7 +53,8 @@ std::string name_of_function(const void* function) {
   const char* path = *map->l_name ? map->l_name : "/proc/self/exe";
   const std::string name = linker_name(path, reinterpret_cast<uint64_t>(function) - map->l_addr);
   int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+  const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+                                                     std::free);
   if (status != 0) return name;
   std::string text = plain.get();
   remove(text, "(anonymous namespace)::");

@@ -1,5 +1,5 @@
-// The name of a function of this program. dladdr knows what other libraries may see; a kernel in an unnamed namespace stands in
-// the file's own table alone. ELF: System V ABI, chapter 4.
+// The name of a function of this program. dladdr knows what other libraries may see; a kernel in an unnamed namespace
+// stands in the file's own table alone. ELF: System V ABI, chapter 4.
 #pragma once
 
 #include <string>
