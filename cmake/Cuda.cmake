@@ -75,8 +75,10 @@ function(course_cuda_sources list)
       list(APPEND emulation backend/cuda/emulate/machine_other.cpp)
     endif()
     list(APPEND all ${emulation})
+    # Shared memory is a thread_local here, which vectorised code may read in a way that binutils 2.40 cannot link, unless it
+    # is told that all goes into one program.
     set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS  # as the processor's own kernels
-      "-x;c++;$<$<CONFIG:Release>:-O3>;-fno-math-errno;-fno-trapping-math;${COURSE_EMULATE_CHECKS}")
+      "-x;c++;$<$<CONFIG:Release>:-O3>;-fno-math-errno;-fno-trapping-math;-ftls-model=local-exec;${COURSE_EMULATE_CHECKS}")
   endif()
   set(${list} ${all} PARENT_SCOPE)
 endfunction()
