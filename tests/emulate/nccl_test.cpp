@@ -123,7 +123,8 @@ TEST_CASE("emulated NCCL: ranks that mean different calls are told so") {
     return words;
   };
   CHECK_THAT(told([&](Comm& comm, Tensor& x, Tensor& y) { return comm.all_reduce(r == 0 ? x : y); }),
-             Contains("all-reduce on nccl world") && Contains(cat("rank ", r, " ncclAllReduce of ", r == 0 ? 12 : 4, " float32, sum")));
+             Contains("all-reduce on nccl world") &&
+                 Contains(cat("rank ", r, " ncclAllReduce of ", r == 0 ? 12 : 4, " float32, sum")));
   Tensor ids = backend().empty({12}, DType::I32);
   CHECK_THAT(told([&](Comm& comm, Tensor& x, Tensor&) { return comm.all_reduce(r == 0 ? x : ids); }),
              Contains("int32") && Contains("float32"));
@@ -164,7 +165,8 @@ TEST_CASE("emulated NCCL: two ranks on one GPU are refused, unless each is said 
   const auto connect = [&](Comm& host) { return make_nccl_comm(host, first, std::make_shared<double>(40)); };
   const auto host = make_mpi_comm(MPI_COMM_WORLD, "one card", std::make_shared<double>(40));
   CHECK_THAT(words_of([&] { connect(*host); }),
-             Contains("invalid usage: duplicate GPU: ranks 0 and 1 are both on CUDA device 0000:01:00.0") && Contains("--nccl off"));
+             Contains("invalid usage: duplicate GPU: ranks 0 and 1 are both on CUDA device 0000:01:00.0") &&
+                 Contains("--nccl off"));
   let_ranks_share_a_gpu(world().rank());
   {
     const auto shared = connect(*host);

@@ -48,7 +48,8 @@ TEST_CASE("NCCL adds and compares bf16") {
     backend().cast(x, y);
     return y;
   };
-  Tensor sum = in_bf16(of_this_rank()), most = in_bf16(of_this_rank()), shard = in_bf16(backend().zeros({world().rank() == 0 ? 6 : 0}));
+  Tensor sum = in_bf16(of_this_rank()), most = in_bf16(of_this_rank());
+  Tensor shard = in_bf16(backend().zeros({world().rank() == 0 ? 6 : 0}));
   nccl.comm->all_reduce(sum).wait();
   nccl.comm->all_reduce(most, Reduce::Max).wait();
   Counts all_to_first(P, 0);
@@ -150,7 +151,8 @@ TEST_CASE("a rank that does not connect ends the others' wait") {
   const auto timeout = std::make_shared<double>(0.3);
   if (world().rank() == 0) {
     // The others take part in what goes over the host, and no further.
-    CHECK_THAT(words_of([&] { make_nccl_comm(*host, backend(), timeout); }), Contains("waited 0.3 s for NCCL's start on half a world"));
+    CHECK_THAT(words_of([&] { make_nccl_comm(*host, backend(), timeout); }),
+               Contains("waited 0.3 s for NCCL's start on half a world"));
   } else {
     host->max(0);
     std::vector<uint8_t> id(128);

@@ -57,9 +57,10 @@ DTensor computed(DTensor x) {
 
 constexpr int64_t B = 3, S = 4;
 
-// A Llama of three layers, of which one looks at the clock; forward and backward, with the collective `number` of its kind late.
+// A Llama of three layers, forward and backward, with the collective `number` of its kind late.
 struct Run {
-  Run(Op op, int number) : late(*nccl.comm, op, number), mesh(late, backend(), {{"dp", late.size()}}), llama(backend(), three_layers()) {
+  Run(Op op, int number)
+      : late(*nccl.comm, op, number), mesh(late, backend(), {{"dp", late.size()}}), llama(backend(), three_layers()) {
     Late::under_way = computed_beside = false;
   }
   static LlamaConfig three_layers() {

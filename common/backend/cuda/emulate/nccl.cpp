@@ -293,8 +293,10 @@ class GroupCall {
   void send_all() {
     sent_ = true;
     auto read = [&] {
-      for (Call& call : calls_)
-        if (call.send) call.mine.assign(static_cast<const char*>(call.send), static_cast<const char*>(call.send) + call.send_bytes);
+      for (Call& call : calls_) {
+        const auto begin = static_cast<const char*>(call.send);
+        if (begin) call.mine.assign(begin, begin + call.send_bytes);
+      }
       return true;
     };
     Gpu::get().with_open(pieces_, read);
@@ -331,8 +333,8 @@ class GroupCall {
     for (int r = 0; r < comm_->size(); ++r) {
       const bool awaited = call.is_message() ? r == call.peer : r != comm_->rank;
       if (!awaited || call.theirs.contains(r)) continue;
-      const bool answer = call.card.what == Said::Send;
-      const auto message = held.contains(r) ? std::nullopt : take(comm_->world[r], answer ? comm_->answers_tag() : comm_->calls_tag());
+      const int tag = call.card.what == Said::Send ? comm_->answers_tag() : comm_->calls_tag();
+      const auto message = held.contains(r) ? std::nullopt : take(comm_->world[r], tag);
       if (!message) {
         held.insert(r);
         all = false;
@@ -347,7 +349,8 @@ class GroupCall {
 
   void compare(const Call& call, int r, Card theirs) {
     if (theirs.what == Said::Gone)
-      return breaks(*comm_, ncclRemoteError, cat("rank ", r, " has left the communicator, rank ", comm_->rank, " calls ", show(call.card)));
+      return breaks(*comm_, ncclRemoteError,
+                    cat("rank ", r, " has left the communicator, rank ", comm_->rank, " calls ", show(call.card)));
     Card expected = call.card;
     if (call.is_message()) expected.what = call.card.what == Said::Send ? Said::Recv : Said::Send;
     if (theirs == expected) return;
@@ -403,7 +406,8 @@ ncclResult_t launch(const Shared& comm, const std::vector<Call>& calls) {
   cudaError_t code = Gpu::get().order(calls[0].stream, what, touches, pieces);
   if (code == cudaSuccess) {
     ++comm->open;
-    code = Gpu::get().later(calls[0].stream, [call = std::make_shared<GroupCall>(comm, calls, pieces)] { return call->done(); });
+    const auto call = std::make_shared<GroupCall>(comm, calls, pieces);
+    code = Gpu::get().later(calls[0].stream, [call] { return call->done(); });
   }
   return code == cudaSuccess ? ncclSuccess : failed(ncclUnhandledCudaError, cudaGetErrorString(code));
 }
@@ -429,8 +433,9 @@ ncclResult_t launch_group() {
 ncclResult_t add(Call call) {
   const std::string name = show(call.card);
   if (const ncclResult_t result = ready(call.comm, name.c_str()); result != ncclSuccess) return result;
+  const void* receive = call.receive;
   for (const auto& [at, bytes, which] : {std::tuple{call.send, call.send_bytes, "what is sent"},
-                                         std::tuple{static_cast<const void*>(call.receive), call.receive_bytes, "what is received"}}) {
+                                         std::tuple{receive, call.receive_bytes, "what is received"}}) {
     const std::string wrong = at || bytes > 0 ? not_device_memory(at, at ? bytes : 0) : "";
     if (!wrong.empty()) return failed(ncclInvalidArgument, cat(name, ": ", which, ": ", wrong));
   }
