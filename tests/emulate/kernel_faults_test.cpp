@@ -205,8 +205,8 @@ TEST_CASE("a kernel's fault that a later call finds: the words name the kernels 
   });
   unsetenv("COURSE_EMULATE_FAULTS");
   CHECK_THAT(words, Contains("copy: ") && Contains("CUDA_LAUNCH_BLOCKING=1") &&
-                        Contains(cat("started before: a kernel (kernel_faults_test.cpp:", line,
-                                     "), a kernel (kernel_faults_test.cpp:", line - 1, ")")));
+                        Contains(cat("started before: number_one_more (kernel_faults_test.cpp:", line,
+                                     "), number (kernel_faults_test.cpp:", line - 1, ")")));
 }
 
 TEST_CASE("emulation: a few bytes past an allocation, inside its page, are found when it is freed") {
