@@ -73,6 +73,11 @@ std::vector<LocalParameter> top_parameters(const StepSizes& z) {
 
 int64_t layer_keeps(const StepSizes& z) { return kept(Local(z)); }
 
+int64_t stream_bytes(const StepSizes& z) {
+  const Local s(z);
+  return s.a * s.n * s.E;
+}
+
 std::vector<Moment> tensor_parallel_memory(const StepSizes& z) {
   const Local s(z);
   const auto& [L, V, E, S, N, n, q, kv, h, i, v, q_columns, kv_columns, a, layer, top, sliced, copies] = s;
@@ -105,6 +110,7 @@ std::vector<Moment> tensor_parallel_memory(const StepSizes& z) {
   const Scratch& scratch = scratch_of(z.device);
   const shapes::AttentionSizes of_attention = {.B = z.B, .S = S, .T = S, .H = h, .K = kv / head_dim, .D = head_dim};
   const int64_t of_scores = scratch.attention_backward(of_attention, z.type), of_norm = scratch.rms_norm_backward(n, E);
+  add("backward of the last norm", -1, 4 * N + L * one_layer + 3 * a * n * E + 4 * n, of_norm, head, 0, 0);
   for (int64_t l = L - 1; l >= 0; --l) {
     const int64_t done = L - 1 - l;
     const int64_t base = 4 * N + l * one_layer + kept(s) + a * n * E;  // with the gradient that came

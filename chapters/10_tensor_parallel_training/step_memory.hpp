@@ -55,6 +55,8 @@ struct Moment {
 //   S, i32                        positions
 // h, k, i are this rank's; under `article` h and k are all heads, and o_proj keeps its slice of their result beside it.
 int64_t layer_keeps(const StepSizes& z);
+// Bytes of the stream between two layers, of this rank.
+int64_t stream_bytes(const StepSizes& z);
 
 // The moments of a step of the last micro-batch, which has the most: before it, all gradients are there already.
 std::vector<Moment> tensor_parallel_memory(const StepSizes& z);

@@ -55,9 +55,11 @@ std::vector<Moment> fully_sharded_memory(std::vector<Moment> moments, const Step
   const int64_t waiting = std::max<int64_t>(1, L - 1);  // layers whose backward is still to come
   add("a layer gathered again", z.recompute ? 0 : waiting * layer_keeps(z), in_use(R + 2 * W + (L > 1 ? W + w : 0)),
       gradients(0, head));
-  if (L > 1)
-    add("a layer gathered again, the one after it being reduced", z.recompute ? 0 : (L - 1) * layer_keeps(z),
-        in_use(R + 2 * W) + W + w, gradients(0, head));
+  if (L > 1) {
+    const int64_t left = 4 * z.B * z.S + (L - 1) * (z.recompute ? stream_bytes(z) : layer_keeps(z)) + stream_bytes(z);
+    add("the last layer's gradients packed", left, in_use(R + W + w) + W + w, gradients(0, head + W));
+    add("the layer before it gathered again", left, in_use(R + 2 * W) + W + w, gradients(0, head));
+  }
   int64_t largest = 0;  // part of a parameter, on its way to what earlier micro-batches left
   for (const auto& p : layer_parameters(z))
     if (again) largest = std::max(largest, LocalParameter{chunk(p.rows, dp, dp_rank).size, p.row}.bytes());
