@@ -202,6 +202,13 @@ class Making(unittest.TestCase):
             self.assertIn(words, str(stopped.exception))
             self.assertEqual(len(str(stopped.exception).splitlines()), 1)
 
+    def test_without_git_what_was_built_and_the_peer_stay_behind(self):
+        for name in ("course", "common/a.cpp", ".peer/lib/torch.so", "build/a.o", "build-gpu/a.o", "runs/1/m", "bundle/b"):
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).touch()
+        with unittest.mock.patch.object(bundle, "ROOT", self.folder), unittest.mock.patch.object(bundle, "output_of", lambda *_: ""):
+            self.assertEqual(sorted(bundle.sources()), [self.folder / "common/a.cpp", self.folder / "course"])
+
     def test_no_network_is_one_line(self):
         with self.assertRaisesRegex(base.Stop, r"PyPI does not give mpich 4.0.3, ninja 1.13.2: "):
             bundle.fetch(bundle.WHEELS, [sys.executable, "-c", "import sys; sys.exit('no route')"], self.folder)
@@ -361,6 +368,16 @@ class GpuCheck(InAFolder):
         options.machine["nccl"] = "/opt/nvidia/nccl"
         self.assertEqual(check.definitions(options)[2:], ["-DNCCL_ROOT=/opt/nvidia/nccl"])
         self.assertEqual(check.definitions(check.parse(["--emulate"])), [])
+
+    def test_what_it_learns_of_the_machine(self):
+        options = check.parse([])
+        with unittest.mock.patch.multiple(gpu, cards=lambda: ([{"name": "NVIDIA H100", "capability": "9.0", "gib": 80}], ""),
+                                          nvcc=lambda: "nvcc", driver_version=lambda: ("580.1", "13.0")), \
+                unittest.mock.patch.object(base, "capture", lambda command: (0, "Cuda compilation tools, release 13.0, V13.0.88")), \
+                unittest.mock.patch.object(bench, "PYTHONS", []):
+            check.find_device(options)
+        self.assertEqual((options.machine["toolkit"], options.machine["driver"], options.machine["nccl"]), ("13.0.88", "580.1", ""))
+        self.assertEqual(options.peer, (None, "no torch here"))
 
     def test_a_named_python_must_have_a_torch(self):
         code, out, err = self.main("gpu-check", "--emulate", "--torch", "/nowhere/python")
