@@ -1,7 +1,6 @@
 """Tests of benchmarks/bench.py with programs that only say their time: no build, no torch."""
 import contextlib
 import io
-import json
 import sys
 import tempfile
 import unittest

@@ -1,6 +1,5 @@
 """Tests of what ./course does for GPUs: who is here, bundle/, the report. They build nothing and need no GPU and no network."""
 import contextlib
-import ctypes
 import io
 import json
 import os
