@@ -15,7 +15,7 @@ void AdamW::step(double lr) {
   std::vector<AdamWTensors> all;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& p = *parameters_[i];
-    all.push_back({p.owned(), p.owned_gradient(), moments_[i].mean, moments_[i].square});
+    all.push_back({p.owned_to_write(), p.owned_gradient(), moments_[i].mean, moments_[i].square});
   }
   if (!all.empty()) parameters_[0]->backend().adamw(all, step);
 }
