@@ -106,12 +106,13 @@ void Check::conclude(const std::string& what, const json& got, json fault) {
 
 int check_exercise(int argc, char** argv, const std::string& name, const std::function<void(Check&)>& body) {
   return run_program(argc, argv, [&](Session& session) {
-    Check check(session);
     std::string report;
+    int64_t seed = 1;
     Cli cli(name, "the check of this exercise");
-    cli.add("--seed", check.seed_, "of the inputs");
+    cli.add("--seed", seed, "of the inputs");
     cli.add("--report", report, "where the verdict goes, as JSON");
     cli.parse(session);
+    Check check(session, seed);
     try {
       body(check);
     } catch (const Ended&) {

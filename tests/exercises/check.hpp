@@ -47,20 +47,20 @@ class Check {
   void equal(const std::string& what, const Tensor& got, const Tensor& expected, double tolerance = 1e-5);
   void equal(const std::string& what, double got, double expected, double tolerance = 0);
   void equal(const std::string& what, const std::string& got, const std::string& expected);
+  double bytes(Op op) const { return traffic_.bytes(op); }  // that this rank has sent since begin()
   // Since begin(): so many calls, so many bytes at the ring volume, on this rank. No other collective.
   void sent(const std::map<Op, Sent>& expected);
 
  private:
   friend int check_exercise(int argc, char** argv, const std::string& name, const std::function<void(Check&)>& body);
-  explicit Check(Session& session) : session_(&session), recorder_(session.world(), traffic_) {}
+  Check(Session& session, int64_t seed) : session_(&session), recorder_(session.world(), traffic_), seed_(seed) {}
   // Collective: ends the check where `fault` holds something on any rank; the lowest one's is kept.
   void conclude(const std::string& what, const nlohmann::json& got, nlohmann::json fault);
 
   Session* session_;
   Traffic traffic_;
   Recorder recorder_;
-  int64_t seed_ = 1;
-  int64_t checks_ = 0;
+  int64_t seed_, checks_ = 0;
   std::string now_;
   nlohmann::json values_ = nlohmann::json::array(), fault_;
 };

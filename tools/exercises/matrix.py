@@ -46,6 +46,7 @@ def main(course, words):
     chosen = [exercises[w] for w in words if w in exercises] if words else list(exercises.values())
     if words and len(chosen) != len(words):
         raise course.Stop(f"matrix: there is no exercise among '{' '.join(words)}'; they are {', '.join(exercises)}", 2)
+    course.configure()                      # a source may have got its first marks
     course.build([f"exercise_{e.name}" for e in chosen])
     jobs = [(e, part, extra) for e in chosen
             for part, extra in [(of_solution, []), (of_stub, []), *[(of_wrong, [w]) for w in e.wrong]]]

@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 RANKS = 1, 2, 3, 4
+LAUNCHER = re.compile(r"=|YOUR APPL|Please see|This typ|Abort\(|note: \d+ ranks share")     # lines that say nothing of the program
 SECONDS = 8                     # that ranks may wait for each other before it counts as a hang
 LIMIT = 60                      # of one run in all: a loop without end, with no collective in it
 
@@ -96,7 +97,7 @@ def run(course, exercise, version, ranks, seed=1):
         said = json.loads(report.read_text()) if report.exists() else None
     if said and said["checks"] > 0 and (process.returncode == 0) == said["passed"]:
         return Outcome(ranks, "passed" if said["passed"] else "fault", said["checks"], said["fault"], said["values"])
-    words = "\n".join(line for line in words.splitlines() if line and not re.match(r"=|note: \d+ ranks share|YOUR APPL|Please see|This typ", line))
+    words = "\n".join(line for line in words.splitlines() if line and not LAUNCHER.match(line))
     hang = re.search(r"did not come|it does not end|will not come|ranks disagree", words)
     return Outcome(ranks, "hang" if hang else "died", words=words)
 
@@ -119,8 +120,10 @@ def alike(x, y):
 
 
 def summary(words):
-    """Of a hang or an error: its words without source lines, sizes of time, and the order in which ranks spoke."""
-    return sorted({re.sub(r"\(?\S+\.(cpp|hpp):\d+\)?|\d+(\.\d+)? (s|ms)\b", "", line).strip() for line in words.splitlines()})
+    """Of a hang, what each rank waits for; of an error its words. Without source lines and times: two files differ in those."""
+    plain = re.sub(r" ?\(\S+\.[ch]pp:\d+\)|\d+(\.\d+)? s\b", "", words)
+    waits = re.findall(r"^rank (\d+): last (.*?), pending (.*?)(?: and \d+ more)?(?:, \w+ for.*)?$", plain, re.M)
+    return sorted(waits) or sorted(set(plain.splitlines()))
 
 
 def check(course, exercise, version, seed=1):
