@@ -107,7 +107,7 @@ def same(a, b):
     if (a.how, a.ranks) != (b.how, b.ranks):
         return False
     if a.how in ("hang", "died"):
-        return summary(a.words) == summary(b.words)
+        return summary(a) == summary(b)
     return len(a.values) == len(b.values) and all(alike(x, y) for x, y in zip(a.values, b.values))
 
 
@@ -119,11 +119,12 @@ def alike(x, y):
     return x == y
 
 
-def summary(words):
-    """Of a hang, what each rank waits for; of an error its words. Without source lines and times: two files differ in those."""
-    plain = re.sub(r" ?\(\S+\.[ch]pp:\d+\)|\d+(\.\d+)? s\b", "", words)
-    waits = re.findall(r"^rank (\d+): last (.*?), pending (.*?)(?: and \d+ more)?(?:, \w+ for.*)?$", plain, re.M)
-    return sorted(waits) or sorted(set(plain.splitlines()))
+def summary(outcome):
+    """Of a hang what each rank waits for, of an error what was said of it. Without source lines and times: two files differ in those."""
+    plain = re.sub(r" ?\(\S+\.[ch]pp:\d+\)|\d+(\.\d+)? s\b", "", outcome.words)
+    if outcome.how == "hang":
+        return sorted(re.findall(r"^rank (\d+): last (.*?), pending (.*?)(?: and \d+ more)?(?:, \w+ for.*)?$", plain, re.M))
+    return sorted({re.sub(r"^rank \d+: |; last .*", "", line) for line in plain.splitlines() if not re.match(r"rank \d+: last ", line)})
 
 
 def check(course, exercise, version, seed=1):
