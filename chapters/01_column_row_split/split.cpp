@@ -77,7 +77,7 @@ double largest_difference(const Backend& backend, const Tensor& a, const Tensor&
 
 }  // namespace course
 
-// Exercise split
+// Exercise 01 split
 // Task: Write the three functions on which this chapter stands: take_shard gives a rank its piece of a matrix, row_split
 // multiplies pieces and adds, column_then_row runs two layers with one all-reduce. split.hpp says what each is given
 // and must return. Sizes need not divide by the ranks, and a rank may have nothing.

@@ -53,7 +53,7 @@ int64_t ring_all_reduce_bytes(int64_t n, int ranks, int rank) {
 
 }  // namespace course
 
-// Exercise ring
+// Exercise 02 ring
 // Task: Write the two phases of the ring: pieces[i] holds this rank's piece i before, and the sum over all ranks of piece i
 // after. exchange() sends to the right and receives from the left; at() brings an index back into 0..P-1. Then write
 // ring_all_reduce_bytes, what rank r really sends for n elements of 4 bytes, pieces of unequal size included.

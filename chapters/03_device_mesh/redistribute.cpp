@@ -138,7 +138,7 @@ Tensor redistribute(Backend& backend, Comm& comm, const Tensor& local, const Sha
 
 }  // namespace course
 
-// Exercise redistribute
+// Exercise 03 redistribute
 // Task: Write the five rows of the redistribute table, each a function from this rank's part under one placement to its part under
 // another. `local` is what this rank holds, `whole` the shape of all ranks' parts together. pack() and unpack() bring a row-major
 // tensor into pieces that lie one behind the other, by rank, as collectives take and leave them; Cut says how large they are.

@@ -157,7 +157,7 @@ void RowwiseParallel::cut(Module& module, const DeviceMesh& tp) const {
 
 }  // namespace course
 
-// Exercise styles
+// Exercise 04 styles
 // Task: Style a Linear by columns, a Linear by rows, and an Embedding by rows of its vocabulary. Say for each parameter how its value
 // and its gradient lie (place), then wrap the module: convert_input says what comes in, what the module wants, and what its input's
 // gradient is; convert_output says what the module produces and what the caller wants. Both do the communication of both ways.

@@ -54,7 +54,7 @@ DTensor SwiGluMlp::run_backward(DTensor dy) {
 
 }  // namespace course
 
-// Exercise mlp
+// Exercise 05 mlp
 // Task: Write forward and backward of Llama's MLP, down_proj(silu(gate_proj(x)) · up_proj(x)). Keep gate and up for backward (keep()).
 // The code is serial: styled by columns, columns, rows, it must send one all-reduce forward and one backward, and no more.
 // Hint: backend().silu_mul(gate, up, y) and its backward work element by element, so a rank's columns need no neighbour.

@@ -40,7 +40,7 @@ std::vector<int64_t> interleaved_rows(int64_t heads, int64_t head_dim) {
 
 }  // namespace course
 
-// Exercise rope
+// Exercise 06 rope
 // Task: Fill the tables of cosines and sines, count positions by half of a head's elements: pair i turns by position · theta^(-2i/D).
 // Compute in double. Then write half_split_rows, which says for each row of a half-split weight which row of an interleaved one it is.
 // Hint: pair 0 turns by one radian a position, the last pair hardly at all.

@@ -1,6 +1,6 @@
 """What the build asks of the marked sources.
 
-  make.py list ROOT               a line an exercise: its name, its chapter, its source, its wrong answers
+  make.py list ROOT               a line an exercise: its name, the number of its chapter, its source, its wrong answers
   make.py write ROOT NAME FOLDER  FOLDER/stub.cpp, solution.cpp and wrong_X.cpp of one exercise; what has not changed stays
 """
 import sys
@@ -18,7 +18,7 @@ def exercises(root):
             raise source.Fault(f"{path}: exercise {exercise.name} is in {found[exercise.name].path} too")
         if exercise:
             found[exercise.name] = exercise
-    return found
+    return dict(sorted(found.items(), key=lambda item: item[1].number))
 
 
 def write(exercise, folder):
@@ -35,7 +35,7 @@ def main(arguments):
     try:
         if arguments[0] == "list":
             for e in exercises(arguments[1]).values():
-                print(e.name, e.chapter, e.path.relative_to(arguments[1]), *[w.name for w in e.wrong])
+                print(e.name, e.number, e.path.relative_to(arguments[1]), *[w.name for w in e.wrong])
         else:
             write(exercises(arguments[1])[arguments[2]], Path(arguments[3]))
     except source.Fault as fault:

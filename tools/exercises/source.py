@@ -8,7 +8,7 @@ The part that a learner writes stands between two lines, and may stand in severa
 
 What goes with it stands at the end of the same file, each entry on from a word at the start of a comment:
 
-    // Exercise row_split
+    // Exercise 01 row_split                  the chapter that it belongs to, and its name
     // Task: what to write, and what the caller may count on.
     // Hint: the first thing to think of.
     // Hint: the next; any number of them.
@@ -30,7 +30,7 @@ from pathlib import Path
 
 BEGIN = re.compile(r"^\s*// exercise (\w+) \{$")
 END = re.compile(r"^\s*// \} exercise$")
-TITLE = re.compile(r"^// Exercise (\w+)$")
+TITLE = re.compile(r"^// Exercise (\d\d) (\w+)$")
 ENTRY = re.compile(r"^// (Task|Hint|Why|Wrong (\w+)): (.*)$")
 EDIT = re.compile(r"^//   ([-+])(?: (.*))?$")
 COMMENT = re.compile(r"^//(?: (.*))?$")
@@ -50,6 +50,7 @@ class Wrong:
 @dataclasses.dataclass
 class Exercise:
     name: str
+    number: str                 # of the chapter that it belongs to: "01"
     path: Path                  # of the marked source
     code: list                  # its lines, without the entries
     parts: list                 # the marked ones: (first line, line after the last), without the markers
@@ -59,7 +60,8 @@ class Exercise:
     wrong: list                 # of Wrong
 
     @property
-    def chapter(self):
+    def folder(self):
+        """Of the source: "01_column_row_split"."""
         return self.path.parent.name
 
 
@@ -69,7 +71,7 @@ def exercise_in(path):
     titles = [i for i, line in enumerate(lines) if TITLE.match(line)]
     code = lines[:titles[0]] if titles else lines
     parts = marked_parts(path, code)
-    names = {name for name, _, _ in parts} | {TITLE.match(lines[i])[1] for i in titles}
+    names = {name for name, _, _ in parts} | {TITLE.match(lines[i])[2] for i in titles}
     if not names:
         return None
     if len(names) > 1 or len(titles) != 1 or not parts:
@@ -79,7 +81,7 @@ def exercise_in(path):
     task, why = ([e.text for e in entries if e.kind == kind] for kind in ("Task", "Why"))
     if len(task) != 1 or len(why) != 1:
         raise Fault(f"{path}: exercise {names.pop()} wants one Task and one Why")
-    return Exercise(names.pop(), path, code, [(begin, end) for _, begin, end in parts], task[0],
+    return Exercise(names.pop(), TITLE.match(lines[titles[0]])[1], path, code, [(begin, end) for _, begin, end in parts], task[0],
                     [e.text for e in entries if e.kind == "Hint"], why[0],
                     [Wrong(e.name, e.text, e.edits) for e in entries if e.kind == "Wrong"])
 

@@ -46,7 +46,7 @@ class Learner:
         aside.replace(self.folder / "state.json")
 
     def file(self, exercise):
-        return self.folder / exercise.chapter / exercise.path.name
+        return self.folder / exercise.folder / exercise.path.name
 
     def passed(self, exercise):
         return bool(self.of(exercise)["passed"])
@@ -67,10 +67,10 @@ class Learner:
             return found
         if words[0] in self.exercises:
             return self.exercises[words[0]]
-        of_chapter = [e for e in self.exercises.values() if words[0].isdigit() and int(e.chapter[:2]) == int(words[0])]
+        of_chapter = [e for e in self.exercises.values() if words[0].isdigit() and int(e.number) == int(words[0])]
         if not of_chapter:
             raise self.course.Stop(f"there is no exercise '{words[0]}'; they are " +
-                                   ", ".join(f"{e.chapter[:2]} {e.name}" for e in self.exercises.values()), 2)
+                                   ", ".join(f"{e.number} {e.name}" for e in self.exercises.values()), 2)
         return next((e for e in of_chapter if not self.passed(e)), of_chapter[0])
 
 
@@ -92,9 +92,9 @@ def start(learner, words):
         file.write_text(source.stub(exercise), encoding="utf-8")
         learner.of(exercise)["started"] = now()
         learner.save()
-        print(f"{exercise.chapter[:2]} {exercise.name}: write what stands between '// exercise {exercise.name} {{' and '// }} exercise' in\n"
+        print(f"{exercise.number} {exercise.name}: write what stands between '// exercise {exercise.name} {{' and '// }} exercise' in\n"
               f"  {course.short(file)}")
-    print("\n" + wrapped(exercise.task) + f"\n\nthen: ./course check {exercise.chapter[:2]}        stuck: ./course hint {exercise.chapter[:2]}")
+    print("\n" + wrapped(exercise.task) + f"\n\nthen: ./course check {exercise.number}        stuck: ./course hint {exercise.number}")
     return 0
 
 
@@ -114,7 +114,7 @@ def check(learner, words):
             learner.save()
         print("\nWhy it works\n" + wrapped(exercise.why))
         left = learner.next()
-        print(f"\nnext: ./course start {left.chapter[:2]}    ({left.name})" if left else "\nall exercises are passed")
+        print(f"\nnext: ./course start {left.number}    ({left.name})" if left else "\nall exercises are passed")
     return 0 if verdict.passed else 1
 
 
@@ -172,7 +172,7 @@ def progress(learner, words):
         word = "passed" if entry["passed"] else "begun" if entry["started"] else ""
         asked = [f"{entry['checks']} checks" * bool(entry["checks"]), f"{entry['hints']} hints" * bool(entry["hints"]),
                  "solution shown" * entry["shown"]]
-        print(f"{e.chapter[:2]} {e.name:24} {word:8} {(entry['passed'] or '')[:16]:18} {', '.join(filter(None, asked))}".rstrip())
+        print(f"{e.number} {e.name:24} {word:8} {(entry['passed'] or '')[:16]:18} {', '.join(filter(None, asked))}".rstrip())
     return 0
 
 
