@@ -47,7 +47,9 @@ class Check {
   void equal(const std::string& what, const Tensor& got, const Tensor& expected, double tolerance = 1e-5);
   void equal(const std::string& what, double got, double expected, double tolerance = 0);
   void equal(const std::string& what, const std::string& got, const std::string& expected);
-  double bytes(Op op) const { return traffic_.bytes(op); }  // that this rank has sent since begin()
+  // What this rank has sent since begin(); a number of the host counts as a call.
+  double bytes(Op op) const { return traffic_.bytes(op); }
+  int64_t calls(Op op) const { return traffic_.count(op) + traffic_.count(op, "host"); }
   // Since begin(): so many calls, so many bytes at the ring volume, on this rank. No other collective.
   void sent(const std::map<Op, Sent>& expected);
 
