@@ -3,11 +3,13 @@
   the stub compiles, and fails by "not written yet" on 2 and 3 ranks
   the solution passes on 1, 2, 3 and 4 ranks, with the visible seed and another
   every wrong answer is rejected, and known by its own name
+  every broken program of museum/ fails in the way that its source says, and its fault is among the names to choose from
 """
 import concurrent.futures
 import sys
 
 import make
+import museum
 import runs
 import source
 
@@ -40,25 +42,30 @@ def of_wrong(course, exercise, wrong):
 
 def main(course, words):
     try:
-        exercises = make.exercises(course.ROOT)
+        exercises = make.everything(course.ROOT)
     except source.Fault as fault:
         raise course.Stop(str(fault)) from None
-    chosen = [exercises[w] for w in words if w in exercises] if words else list(exercises.values())
-    if words and len(chosen) != len(words):
+    chosen = [e for e in exercises.values() if not words or e.name in words or (e.fault and "museum" in words)]
+    if set(words) - {e.name for e in chosen} - {"museum"}:
         raise course.Stop(f"matrix: there is no exercise among '{' '.join(words)}'; they are {', '.join(exercises)}", 2)
     course.configure()                      # a source may have got its first marks
     course.build([f"exercise_{e.name}" for e in chosen])
+    broken = [e for e in chosen if e.fault]
     jobs = [(e, part, extra) for e in chosen
-            for part, extra in [(of_solution, []), (of_stub, []), *[(of_wrong, [w]) for w in e.wrong]]]
+            for part, extra in [(of_solution, []), (museum.of_broken if e.fault else of_stub, []), *[(of_wrong, [w]) for w in e.wrong]]]
     with concurrent.futures.ThreadPoolExecutor(course.cores()) as pool:
         found = pool.map(lambda job: [f"{job[0].name}: {line}" for line in job[1](course, job[0], *job[2])], jobs)
         faults = [line for lines in found for line in lines]
-    few = [f"{e.name}: {len(e.wrong)} wrong answers; 3 are the least" for e in chosen if len(e.wrong) < 3]
+    few = [f"{e.name}: {len(e.wrong)} wrong answers; 3 are the least" for e in chosen if len(e.wrong) < 3 and not e.fault]
+    few += museum.of_names(course, broken) if broken else []
     for line in faults + few:
         print(line)
     count = sum(len(e.wrong) for e in chosen)
+    said = f"{len(broken)} broken programs, " * bool(broken)
     if faults or few or not chosen:
-        print(f"{len(chosen)} exercises, {count} wrong answers: {len(faults + few)} not as they must be", file=sys.stderr)
+        print(f"{said}{len(chosen) - len(broken)} exercises, {count} wrong answers: {len(faults + few)} not as they must be", file=sys.stderr)
         return 1
-    print(f"{len(chosen)} exercises, {count} wrong answers: all as they must be")
+    if broken:
+        print(f"{len(broken)} broken programs: all as they must be")
+    print(f"{len(chosen) - len(broken)} exercises, {count} wrong answers: all as they must be")
     return 0
