@@ -19,6 +19,7 @@ import time
 
 import make
 import museum
+import predict
 import runs
 import source
 
@@ -191,7 +192,7 @@ def progress(learner, words):
         asked = [f"{entry['checks']} checks" * bool(entry["checks"]), f"{entry['hints']} hints" * bool(entry["hints"]),
                  "solution shown" * entry["shown"]]
         print(f"{e.number} {e.name:24} {word:8} {(entry['passed'] or '')[:16]:18} {', '.join(filter(None, asked))}".rstrip())
-    print("", *museum.progress(learner), sep="\n")
+    print("", *museum.progress(learner), *predict.progress(learner), sep="\n")
     return 0
 
 
@@ -215,7 +216,7 @@ def watch(learner, words):
 
 
 COMMANDS = {"start": start, "check": check, "hint": hint, "solution": solution, "reset": reset, "progress": progress, "watch": watch,
-            "museum": museum.listed, "name": museum.name}
+            "museum": museum.listed, "name": museum.name, "predict": predict.predict}
 
 
 def main(course, command, words):
