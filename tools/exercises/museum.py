@@ -10,7 +10,7 @@ import runs
 import source
 
 ROW = re.compile(r"^\| `(\w+)` \| (.+) \|$", re.M)
-TIMES = re.compile(r" ?\(\S+\.[ch]pp:\d+\)|, (?:waiting|computing) for.*")      # they differ from run to run, or from file to file
+SITE = re.compile(r" ?\(\S+\.[ch]pp:\d+\)")      # it differs from file to file
 
 
 def names(root):
@@ -116,7 +116,7 @@ def of_broken(course, exhibit):
         if end.how == "passed":
             yield f"the broken program on {ranks} ranks passes"
             continue
-        said = [TIMES.sub("", line) for line in runs.described(end).splitlines()]
+        said = [SITE.sub("", line) for line in runs.described(end).splitlines()]
         if end.how not in ("fault", "hang"):
             yield f"the broken program on {ranks} ranks fails in no clear way: {runs.described(end)}"
         for line in lines:

@@ -157,6 +157,8 @@ def solution(learner, words):
     if not learner.passed(exercise):
         learner.of(exercise)["shown"] = True
         learner.save()
+    if exercise.fault:
+        print(f"the fault is {exercise.fault.name}: {exercise.fault.says}\n")
     for begin, end in exercise.parts:
         head = max(i for i in range(begin) if re.match(r"\S", exercise.code[i]) and exercise.code[i] != "}")
         print("\n".join([exercise.code[head], *exercise.code[begin:end], "}"]) + "\n")
