@@ -85,13 +85,16 @@ class Learner:
             raise self.course.Stop(f"there is no '{word}'; ./course museum lists them", 2)
         return found
 
-    @staticmethod
-    def now():
-        return datetime.datetime.now().isoformat(timespec="seconds")
+    def now(self):
+        return now()
 
 
 def wrapped(text, blank="  "):
     return textwrap.fill(text, 100, initial_indent=blank, subsequent_indent=blank)
+
+
+def now():
+    return datetime.datetime.now().isoformat(timespec="seconds")
 
 
 def start(learner, words):
@@ -102,7 +105,7 @@ def start(learner, words):
     else:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(source.stub(exercise), encoding="utf-8")
-        learner.of(exercise)["started"] = learner.now()
+        learner.of(exercise)["started"] = now()
         learner.save()
         if exercise.fault:
             print(f"{exercise.number} {exercise.name}: find the fault in\n  {course.short(file)}\n\n"
@@ -128,7 +131,7 @@ def check(learner, words):
         return museum.mended(learner, exercise)
     if verdict.passed:
         if not entry["passed"]:
-            entry["passed"] = learner.now()
+            entry["passed"] = now()
             learner.save()
         print("\nWhy it works\n" + wrapped(exercise.why))
         left = learner.next()
@@ -175,7 +178,7 @@ def reset(learner, words):
         print(f"what you wrote is kept in {course.short(kept)}")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(source.stub(exercise), encoding="utf-8")
-    learner.of(exercise).update(started=learner.now(), passed=None)
+    learner.of(exercise).update(started=now(), passed=None)
     learner.of(exercise).pop("mended", None)
     learner.save()
     print(f"{course.short(file)} is as at the start")
