@@ -17,7 +17,8 @@ void save(Backend& backend, Comm& comm, const Tensor& weight, int64_t n, std::os
 
 }  // namespace
 
-double train(Backend& backend, Comm& comm, Tensor& weight, const Tensor& target, int64_t n, int64_t steps, std::ostream& file) {
+double train(Backend& backend, Comm& comm, Tensor& weight, const Tensor& target, int64_t n, int64_t steps,
+             std::ostream& file) {
   // exercise checkpoint {
   double left = 0;
   for (int64_t step = 1; step <= steps; ++step) {
@@ -38,12 +39,14 @@ double train(Backend& backend, Comm& comm, Tensor& weight, const Tensor& target,
 // Exhibit 01 checkpoint
 // Task: A training writes a checkpoint after every second step. On one rank it works. On more it stops at the first
 // checkpoint: no error, no file, all ranks busy. Find out what each rank waits for.
-// Hint: ./course check museum/1 shows the last and the pending call of every rank. Do they pend in the same function?
+// Hint: ./course check museum/1 shows the last and the pending call of every rank. Do they pend in the same
+// function?
 // Hint: which calls does rank 1 make between its second step and its third? Which does rank 0?
 // Hint: writing the file is work of rank 0 alone. Is everything that save() does?
-// Why: A collective is a call of all ranks of its group. What only one rank does, here the writing, comes after the calls
-// that all of them make: every rank brings its piece, then all but rank 0 are done.
-// Fault collective_on_one_rank: save() lets every rank but 0 go home, and the all-gather that follows wants them all.
+// Why: A collective is a call of all ranks of its group. What only one rank does, here the writing, comes after the
+// calls that all of them make: every rank brings its piece, then all but rank 0 are done.
+// Fault collective_on_one_rank: save() lets every rank but 0 go home, and the all-gather that follows wants them
+// all.
 //   - Tensor whole = backend.empty({n});
 //   - comm.all_gather(weight, whole, chunk_sizes(n, comm.size())).wait();
 //   - if (comm.rank() != 0) return;

@@ -23,8 +23,8 @@ Tensor descend(Backend& backend, Comm& comm, const Tensor& weight, const Tensor&
 
 }  // namespace
 
-std::vector<Tensor> descend(Backend& backend, Comm& comm, const std::vector<Tensor>& weights, const std::vector<Tensor>& gradients,
-                            float lr) {
+std::vector<Tensor> descend(Backend& backend, Comm& comm, const std::vector<Tensor>& weights,
+                            const std::vector<Tensor>& gradients, float lr) {
   std::vector<Tensor> updated;
   for (size_t i = 0; i < weights.size(); ++i) updated.push_back(descend(backend, comm, weights[i], gradients[i], lr));
   return updated;
@@ -33,14 +33,15 @@ std::vector<Tensor> descend(Backend& backend, Comm& comm, const std::vector<Tens
 }  // namespace course
 
 // Exhibit 03 small_parameters
-// Task: Each rank keeps a piece of every parameter. With large parameters all is well. A model with a bias of one number, or one
-// of 6 numbers on 4 ranks, never ends its first step.
+// Task: Each rank keeps a piece of every parameter. With large parameters all is well. A model with a bias of one
+// number, or one of 6 numbers on 4 ranks, never ends its first step.
 // Hint: ./course check museum/3: which parameter is each rank at? Count the calls: two a parameter.
 // Hint: how are 6 numbers cut over 4 ranks? 1 over 2? chunk_sizes says it.
 // Hint: a rank that has no numbers of its own: which calls must it still make?
-// Why: An empty piece is a piece. The rank that holds it has nothing to compute, but the all-gather counts on it, with 0
-// elements, and it wants the joined weight like everyone.
-// Fault empty_left_out: A rank whose piece is empty returns before the all-gather, and is a parameter ahead of the rest.
+// Why: An empty piece is a piece. The rank that holds it has nothing to compute, but the all-gather counts on it,
+// with 0 elements, and it wants the joined weight like everyone.
+// Fault empty_left_out: A rank whose piece is empty returns before the all-gather, and is a parameter ahead of the
+// rest.
 //   - comm.reduce_scatter(gradient, sum, counts).wait();
 //   + comm.reduce_scatter(gradient, sum, counts).wait();
 //   + if (mine.size == 0) return backend.clone(weight);  // none of it is ours to move
@@ -50,7 +51,7 @@ std::vector<Tensor> descend(Backend& backend, Comm& comm, const std::vector<Tens
 // Seen 4: the parameter of 6 numbers, cut 2, 2, 2, 0.
 //   | rank 0: last call 1 reduce-scatter of 24 bytes on world, pending call 2 all-gather of 24 bytes on world
 //   | rank 3: last call 1 reduce-scatter of 24 bytes on world, pending call 2 reduce-scatter of 20 bytes on world
-// Wrong old_weight_kept: A rank without a piece comes to the all-gather now, but then returns the weight as it was. What it has
-// gathered is the new one.
+// Wrong old_weight_kept: A rank without a piece comes to the all-gather now, but then returns the weight as it was.
+// What it has gathered is the new one.
 //   - return updated;
 //   + return mine.size == 0 ? backend.clone(weight) : std::move(updated);

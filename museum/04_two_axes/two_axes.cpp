@@ -14,16 +14,17 @@ void add_on_both(Comm& dp, Comm& tp, Tensor& gradient, Tensor& activation) {
 }  // namespace course
 
 // Exhibit 04 two_axes
-// Task: A step adds gradients over dp and activations over tp. With one axis alone, on 2 or 3 ranks, it works. On a 2×2 mesh
-// it stops at once. Every rank makes the same two calls.
-// Hint: ./course check museum/4: draw the mesh (ranks 0 1 above 2 3, tp along a row, dp along a column) and an arrow from each
-// rank to the one that it waits for.
+// Task: A step adds gradients over dp and activations over tp. With one axis alone, on 2 or 3 ranks, it works. On a
+// 2×2 mesh it stops at once. Every rank makes the same two calls.
+// Hint: ./course check museum/4: draw the mesh (ranks 0 1 above 2 3, tp along a row, dp along a column) and an arrow
+// from each rank to the one that it waits for.
 // Hint: the arrows make a ring. Each rank would come to its second call, were its first one done.
 // Hint: what decides, in the program, which call a rank makes first?
-// Why: Each group's calls are in order on all of its ranks, and still the ranks wait in a ring, since a rank is in two groups. One
-// order of all calls, the same on every rank, has no ring. NCCL wants such an order even where nothing is waited for between.
-// Fault order_by_rank: Half of the ranks begin with dp and half with tp, and each waits for its first sum before it comes to
-// the other one.
+// Why: Each group's calls are in order on all of its ranks, and still the ranks wait in a ring, since a rank is in
+// two groups. One order of all calls, the same on every rank, has no ring. NCCL wants such an order even where
+// nothing is waited for between.
+// Fault order_by_rank: Half of the ranks begin with dp and half with tp, and each waits for its first sum before it
+// comes to the other one.
 //   - Work over_dp = dp.all_reduce(gradient);
 //   - Work over_tp = tp.all_reduce(activation);
 //   - over_dp.wait();

@@ -170,9 +170,10 @@ class Way(InAMuseum):
 class Proof(InAMuseum):
     """What the matrix says of a broken program that does not break as its source says."""
 
-    def faults(self, **outcomes):
+    def faults(self, taken_for=None, **outcomes):
         exhibit = make.exhibits(self.root)["six"]
-        with unittest.mock.patch.object(runs, "run", lambda c, e, version, ranks: outcomes[f"on{ranks}"]):
+        with unittest.mock.patch.object(runs, "run", lambda c, e, version, ranks: outcomes[f"on{ranks}"]), \
+                unittest.mock.patch.object(runs, "check", lambda *_: runs.Verdict([], mistake=taken_for)):
             return list(museum.of_broken(course, exhibit))
 
     def hang(self, *lines):
@@ -182,6 +183,10 @@ class Proof(InAMuseum):
         self.assertEqual(self.faults(
             on2=self.hang("call 1: waited", "rank 0: last none, pending call 1 all-reduce of 8 bytes (six.cpp:3), waiting for 8.0 s"),
             on4=self.hang("yours 13, right 42", "rank 3: last none, pending none")), [])
+
+    def test_taken_for_a_wrong_repair(self):
+        right = {"on2": self.hang("rank 0: last none, pending call 1 all-reduce"), "on4": self.hang("yours 13, right 42", "rank 3: last none")}
+        self.assertEqual(self.faults(source.Wrong("twice", "", []), **right), ["the broken program is taken for the wrong repair twice"])
 
     def test_another_call_pends(self):
         faults = self.faults(on2=self.hang("rank 0: last none, pending call 1 barrier"), on4=self.hang("yours 13, right 42", "rank 3: last none"))

@@ -1,7 +1,7 @@
 """The broken programs of museum/: ./course museum lists them, ./course name museum/3 WORD says what is wrong with one.
 
-Each is an exercise (source.py) whose stub is a broken program, so start, check, hint, solution and reset are those of the exercises;
-it is passed when it is both mended and named. The names to choose from are the table in museum/README.md.
+Each is an exercise (source.py) whose stub is a broken program, so start, check, hint, solution and reset are those of the
+exercises; it is passed when it is both mended and named. The names to choose from are the table in museum/README.md.
 """
 import re
 import textwrap
@@ -51,7 +51,7 @@ def name(learner, words):
     word = next((w for w in reversed(words) if w not in learner.exhibits and not w.startswith("museum/")), None)
     exhibit = learner.chosen([w for w in words if w != word])
     if not exhibit.fault:
-        raise learner.course.Stop(f"{exhibit.name} is an exercise; the programs to name are museum/1 to museum/{len(learner.exhibits)}", 2)
+        raise learner.course.Stop(f"{exhibit.name} is an exercise; ./course museum lists the programs to name", 2)
     if word is None:
         print(f"What is wrong with {exhibit.number}? One of these: ./course name {exhibit.number} WORD\n")
         for fault, what in known.items():
@@ -89,7 +89,8 @@ def passed(learner, exhibit):
     entry = learner.of(exhibit)
     entry["passed"] = entry["passed"] or learner.now()
     learner.save()
-    print(f"\n{exhibit.number} is passed: named and mended\n\nWhy it works\n" + textwrap.fill(exhibit.why, 100, initial_indent="  ", subsequent_indent="  "))
+    why = textwrap.fill(exhibit.why, 100, initial_indent="  ", subsequent_indent="  ")
+    print(f"\n{exhibit.number} is passed: named and mended\n\nWhy it works\n{why}")
     left = next((e for e in learner.exhibits.values() if not learner.passed(e)), None)
     print(f"\nnext: ./course start {left.number}" if left else "\nall of the museum is passed")
     return 0
@@ -104,13 +105,16 @@ def progress(learner):
         asked = [f"{entry['checks']} checks" * bool(entry["checks"]), f"{entry['hints']} hints" * bool(entry["hints"]),
                  f"{entry.get('guesses')} wrong names" * bool(entry.get("guesses")), "solution shown" * entry["shown"]]
         if state(entry):
-            yield f"{exhibit.number} {exhibit.name:17} {state(entry):8} {(entry['passed'] or '')[:16]:18} {', '.join(filter(None, asked))}".rstrip()
+            when = (entry["passed"] or "")[:16]
+            yield f"{exhibit.number} {exhibit.name:17} {state(entry):8} {when:18} {', '.join(filter(None, asked))}".rstrip()
 
 
 # ---- the proof -------------------------------------------------------------------------------------------------------
 
 def of_broken(course, exhibit):
-    """It fails as its source says that it is seen. Lines of what is not so."""
+    """It fails as its source says that it is seen, and is not taken for a repair of it. Lines of what is not so."""
+    if mistake := runs.check(course, exhibit, "stub").mistake:
+        yield f"the broken program is taken for the wrong repair {mistake.name}"
     for ranks, lines in exhibit.seen.items():
         end = runs.run(course, exhibit, "stub", ranks)
         if end.how == "passed":

@@ -1,4 +1,4 @@
-"""./course predict [NN]: a few questions about what chapter NN's program will send, call or hold; then the program runs, and says it.
+"""./course predict [NN]: questions on what chapter NN's program will send, call or hold; then it runs, and says so itself.
 
 The questions of a chapter are its predict.toml:
 
@@ -42,7 +42,8 @@ def questions(course, number):
             for key in ("ask", "row", "column", "why"):
                 question[key] = " ".join(question[key].split())
     except (KeyError, tomllib.TOMLDecodeError) as error:
-        raise course.Stop(f"{course.short(path)}: {error if isinstance(error, ValueError) else f'a question without {error}'}") from None
+        what = error if isinstance(error, ValueError) else f"a question without {error}"
+        raise course.Stop(f"{course.short(path)}: {what}") from None
     return asked
 
 
@@ -191,7 +192,8 @@ def predict(learner, words):
         yours = "no answer" if said is None else f"you said {shown(said, question['unit'])}"
         print(f"{place}. {'right' if results[-1] else 'not so'}: {shown(true, question['unit'])} measured, {yours}")
         print(wrapped(question["why"], "   ") + "\n")
-    learner.state.setdefault("predictions", {})[f"{chapter:02}"] = {"at": learner.now(), "right": sum(results), "of": len(results), "answers": answers}
+    learner.state.setdefault("predictions", {})[f"{chapter:02}"] = {
+        "at": learner.now(), "right": sum(results), "of": len(results), "answers": answers}
     learner.save()
     print(f"{sum(results)} of {len(results)} right")
     return 0 if all(results) else 1

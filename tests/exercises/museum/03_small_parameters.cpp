@@ -23,7 +23,8 @@ int main(int argc, char** argv) {
       }
       check.begin(cat("parameters of ", names, " numbers"));
       const std::vector<Tensor> updated = descend(check.backend(), check.world(), weights, gradients, 0.5f);
-      for (size_t i = 0; i < sizes.size(); ++i) check.equal(cat("parameter ", i, ", of ", sizes[i]), updated.at(i), right[i]);
+      for (size_t i = 0; i < sizes.size(); ++i)
+        check.equal(cat("parameter ", i, ", of ", sizes[i]), updated.at(i), right[i]);
       check.equal("all-gathers", static_cast<double>(check.calls(Op::AllGather)),
                   check.size() > 1 ? static_cast<double>(sizes.size()) : 0);
     }

@@ -12,7 +12,9 @@ int main(int argc, char** argv) {
       const auto dp = check.world().split(r % tp_size, r, "dp"), tp = check.world().split(r / tp_size, r, "tp");
       check.begin(cat("dp ", dp->size(), " × tp ", tp->size()));
       for (int round = 0; round < 3; ++round) {
-        const auto of_rank = [&](const char* what, int rank, int64_t n) { return check.random(cat(what, tp_size, round, " ", rank), {n}); };
+        const auto of_rank = [&](const char* what, int rank, int64_t n) {
+          return check.random(cat(what, tp_size, round, " ", rank), {n});
+        };
         Tensor gradient = of_rank("gradient", r, 5), activation = of_rank("activation", r, 3);
         Tensor over_dp = check.backend().zeros({5}), over_tp = check.backend().zeros({3});
         for (int other = 0; other < P; ++other) {

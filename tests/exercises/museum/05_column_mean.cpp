@@ -19,7 +19,8 @@ int main(int argc, char** argv) {
         mean[j] = static_cast<float>(sum / static_cast<double>(n));
       }
       const Chunk mine = chunk(n, check.size(), check.rank());
-      const Tensor got = column_mean(check.backend(), check.world(), check.backend().slice(x, 0, mine.offset, mine.size));
+      const Tensor got =
+          column_mean(check.backend(), check.world(), check.backend().slice(x, 0, mine.offset, mine.size));
       check.equal("the mean of each column", got, check.backend().from_host(mean, {d}));
     };
     compare("5 rows of one number, 1 to 5", check.backend().from_host(std::vector<float>{1, 2, 3, 4, 5}, {5, 1}));

@@ -14,7 +14,8 @@ int main(int argc, char** argv) {
       for (size_t r = 0; r < losses.size(); ++r)
         for (size_t i = 0; i < losses[r].size(); ++i)
           if (labels[r][i] != -100) sum += losses[r][i], count += 1;
-      check.equal("the mean loss", mean_loss(check.world(), losses[check.rank()], labels[check.rank()]), count > 0 ? sum / count : 0, 1e-12);
+      check.equal("the mean loss", mean_loss(check.world(), losses[check.rank()], labels[check.rank()]),
+                  count > 0 ? sum / count : 0, 1e-12);
     };
     const size_t P = check.size();
     std::vector<std::vector<double>> losses(P, std::vector<double>(9, 1));

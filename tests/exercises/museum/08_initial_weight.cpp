@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
     };
     compare(64, 64, 42);
     for (int round = 0; round < 3; ++round)
-      compare(check.random(cat("N", round), 1, 9), check.random(cat("K", round), 2, 6), check.random(cat("seed", round), 1, 1000));
+      compare(check.random(cat("N", round), 1, 9), check.random(cat("K", round), 2, 6),
+              check.random(cat("seed", round), 1, 1000));
   });
 }
