@@ -1,4 +1,5 @@
 """The museum of broken programs: how one is read from its source, the learner's way through it, and what is in the house."""
+import json
 import re
 import sys
 import tempfile
@@ -136,6 +137,13 @@ class Way(InAMuseum):
             self.assertIn("added_twice ", out)
             self.assertIn("a term is taken for the sum", out)
 
+    def test_without_a_number_it_is_the_first_that_is_not_passed(self):
+        self.assertIn("museum/01 one", self.main("start", "museum")[1])
+        state = {"one": {"started": "2026", "passed": "2026", "checks": 1, "hints": 0, "shown": False}}
+        (self.root / "work" / "state.json").write_text(json.dumps(state))
+        self.assertIn("museum/03 six", self.main("start", "museum")[1])
+        self.assertIn("with museum/03?", self.main("name", "museum")[1])
+
     def test_reset_keeps_the_file_and_asks_for_the_mending_again(self):
         self.main("start", "museum/3")
         file = self.root / "work/museum/03_six/six.cpp"
@@ -232,6 +240,14 @@ class House(unittest.TestCase):
             self.assertRegex(table, rf"\({exhibit.path.parent.name}/README.md\).* {case[1]} \|")
             self.assertGreaterEqual(len(exhibit.hints), 2)
             self.assertNotIn(exhibit.fault.name, page)
+
+    def test_the_lines_of_the_page_are_those_of_the_program(self):
+        stub = source.stub(self.exhibits[0]).splitlines()
+        page = (ROOT / "museum" / "README.md").read_text(encoding="utf-8")
+        said = re.findall(r"call \d ([\w-]+) of \d+ bytes on world \(checkpoint.cpp:(\d+)\)", page)
+        self.assertEqual(len(said), 4)
+        for operation, line in said:
+            self.assertIn({"all-reduce": "comm.sum(", "all-gather": "comm.all_gather("}[operation], stub[int(line) - 1])
 
     def test_there_are_more_names_than_programs(self):
         self.assertGreater(len(museum.names(ROOT)), len(self.exhibits) + 3)

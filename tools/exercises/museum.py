@@ -48,7 +48,7 @@ def listed(learner, words):
 def name(learner, words):
     """./course name [museum/N] [WORD]"""
     known = names(learner.course.ROOT)
-    word = next((w for w in reversed(words) if w not in learner.exhibits and not w.startswith("museum/")), None)
+    word = next((w for w in reversed(words) if w not in learner.exhibits and w.split("/")[0] != "museum"), None)
     exhibit = learner.chosen([w for w in words if w != word])
     if not exhibit.fault:
         raise learner.course.Stop(f"{exhibit.name} is an exercise; ./course museum lists the programs to name", 2)

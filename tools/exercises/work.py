@@ -69,7 +69,7 @@ class Learner:
             return found
         if words[0] in self.exercises:
             return self.exercises[words[0]]
-        if words[0].startswith("museum/") or words[0] in self.exhibits:
+        if words[0].split("/")[0] == "museum" or words[0] in self.exhibits:
             return self.exhibit(words[0])
         of_chapter = [e for e in self.exercises.values() if words[0].isdigit() and int(e.number) == int(words[0])]
         if not of_chapter:
@@ -78,9 +78,10 @@ class Learner:
         return next((e for e in of_chapter if not self.passed(e)), of_chapter[0])
 
     def exhibit(self, word):
-        """museum/3, museum/03 or its name. Throws Stop."""
-        number = word.removeprefix("museum/")
-        found = next((e for e in self.exhibits.values() if word == e.name or number in (e.name, e.number[7:], e.number[7:].lstrip("0"))), None)
+        """museum/3, museum/03 or its name; museum: the first that is not passed. Throws Stop."""
+        which = word.removeprefix("museum").strip("/")
+        named = [e for e in self.exhibits.values() if which in ("", e.name, e.number[7:], e.number[7:].lstrip("0"))]
+        found = next((e for e in named if not self.passed(e)), named[0] if named else None)
         if not found:
             raise self.course.Stop(f"there is no '{word}'; ./course museum lists them", 2)
         return found
