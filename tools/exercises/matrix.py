@@ -3,11 +3,17 @@
   the stub compiles, and fails by "not written yet" on 2 and 3 ranks
   the solution passes on 1, 2, 3 and 4 ranks, with the visible seed and another
   every wrong answer is rejected, and known by its own name
+  every broken program of museum/ fails in the way that its source says, and its fault is among the names to choose from
+  every question of ./course predict has its answer in what its program prints
+
+  ./course matrix [NAME...] [museum] [predict]     some of it
 """
 import concurrent.futures
 import sys
 
 import make
+import museum
+import predict
 import runs
 import source
 
@@ -40,25 +46,32 @@ def of_wrong(course, exercise, wrong):
 
 def main(course, words):
     try:
-        exercises = make.exercises(course.ROOT)
+        exercises = make.everything(course.ROOT)
     except source.Fault as fault:
         raise course.Stop(str(fault)) from None
-    chosen = [exercises[w] for w in words if w in exercises] if words else list(exercises.values())
-    if words and len(chosen) != len(words):
-        raise course.Stop(f"matrix: there is no exercise among '{' '.join(words)}'; they are {', '.join(exercises)}", 2)
+    chosen = [e for e in exercises.values() if not words or e.name in words or (e.fault and "museum" in words)]
+    if set(words) - {e.name for e in chosen} - {"museum", "predict"}:
+        raise course.Stop(f"matrix: there is no exercise among '{' '.join(words)}'; they are {', '.join(exercises)}, museum and predict", 2)
+    asked = {n: len(predict.questions(course, n)) for n in course.chapters()} if not words or "predict" in words else {}
+    asked = {n: count for n, count in asked.items() if count}
     course.configure()                      # a source may have got its first marks
-    course.build([f"exercise_{e.name}" for e in chosen])
-    jobs = [(e, part, extra) for e in chosen
-            for part, extra in [(of_solution, []), (of_stub, []), *[(of_wrong, [w]) for w in e.wrong]]]
+    course.build([f"exercise_{e.name}" for e in chosen] + [course.chapters()[n] for n in asked])
+    written, broken = [e for e in chosen if not e.fault], [e for e in chosen if e.fault]
+    jobs = [(f"{e.name}: ", part, e, *extra) for e in chosen
+            for part, extra in [(of_solution, []), (museum.of_broken if e.fault else of_stub, []), *[(of_wrong, [w]) for w in e.wrong]]]
+    jobs += [("", predict.of_chapter, n) for n in asked]
     with concurrent.futures.ThreadPoolExecutor(course.cores()) as pool:
-        found = pool.map(lambda job: [f"{job[0].name}: {line}" for line in job[1](course, job[0], *job[2])], jobs)
+        found = pool.map(lambda job: [job[0] + line for line in job[1](course, *job[2:])], jobs)
         faults = [line for lines in found for line in lines]
-    few = [f"{e.name}: {len(e.wrong)} wrong answers; 3 are the least" for e in chosen if len(e.wrong) < 3]
-    for line in faults + few:
+    faults += [f"{e.name}: {len(e.wrong)} wrong answers; 3 are the least" for e in written if len(e.wrong) < 3]
+    faults += museum.of_names(course, broken) if broken else []
+    for line in faults:
         print(line)
-    count = sum(len(e.wrong) for e in chosen)
-    if faults or few or not chosen:
-        print(f"{len(chosen)} exercises, {count} wrong answers: {len(faults + few)} not as they must be", file=sys.stderr)
+    said = [f"{sum(asked.values())} predictions"] * bool(asked)
+    said += [f"{len(broken)} broken programs, {sum(len(e.wrong) for e in broken)} wrong repairs"] * bool(broken)
+    said += [f"{len(written)} exercises, {sum(len(e.wrong) for e in written)} wrong answers"] * (not words or bool(written))
+    if faults or not jobs:
+        print(f"{'; '.join(said)}: {len(faults)} not as they must be", file=sys.stderr)
         return 1
-    print(f"{len(chosen)} exercises, {count} wrong answers: all as they must be")
+    print(": all as they must be\n".join(said) + ": all as they must be")
     return 0

@@ -157,7 +157,7 @@ def recorded(course, exercise, version, ranks):
 def known(course, exercise, outcomes, version):
     """The wrong answer that ends as this did, or None. Where several do, the rank counts that follow tell them apart."""
     written = outcomes[-1].fault and outcomes[-1].fault["what"].endswith("not written yet")
-    if written or build(course, exercise, ["wrong_" + w.name for w in exercise.wrong]):
+    if written or not exercise.wrong or build(course, exercise, ["wrong_" + w.name for w in exercise.wrong]):
         return None
     left = exercise.wrong
     for ranks in RANKS[len(outcomes) - 1:]:

@@ -23,6 +23,14 @@ What goes with it stands at the end of the same file, each entry on from a word 
 A wrong answer is the solution with lines of it (-) replaced by others (+), anywhere in the marked parts; - lines that follow
 each other follow each other there, and stand there once. Nothing is kept twice: the stub, the solution and every wrong
 answer are made from this one file. A source has one exercise at the most, so a learner's file takes its place whole.
+
+An exhibit of museum/ is an exercise whose stub is a broken program, titled `// Exhibit 01 checkpoint`. Two more entries:
+
+    // Fault own_end: the name of what is wrong, a word of museum/README.md's table, and what is said to who names it
+    //   - right line
+    //   + the broken program's
+    // Seen 2: how the broken program ends on 2 ranks: each line begins one of those that the check says
+    //   | rank 0: last none, pending call 1 all-reduce of 8 bytes on world
 """
 import dataclasses
 import re
@@ -30,9 +38,10 @@ from pathlib import Path
 
 BEGIN = re.compile(r"^\s*// exercise (\w+) \{$")
 END = re.compile(r"^\s*// \} exercise$")
-TITLE = re.compile(r"^// Exercise (\d\d) (\w+)$")
-ENTRY = re.compile(r"^// (Task|Hint|Why|Wrong (\w+)): (.*)$")
+TITLE = re.compile(r"^// (Exercise|Exhibit) (\d\d) (\w+)$")
+ENTRY = re.compile(r"^// (Task|Hint|Why|(?:Wrong|Fault) \w+|Seen \d): (.*)$")
 EDIT = re.compile(r"^//   ([-+])(?: (.*))?$")
+LINE = re.compile(r"^//   \| (.*)$")
 COMMENT = re.compile(r"^//(?: (.*))?$")
 
 
@@ -50,7 +59,7 @@ class Wrong:
 @dataclasses.dataclass
 class Exercise:
     name: str
-    number: str                 # of the chapter that it belongs to: "01"
+    number: str                 # of the chapter that it belongs to: "01"; of an exhibit "museum/01"
     path: Path                  # of the marked source
     code: list                  # its lines, without the entries
     parts: list                 # the marked ones: (first line, line after the last), without the markers
@@ -58,11 +67,13 @@ class Exercise:
     hints: list
     why: str
     wrong: list                 # of Wrong
+    fault: Wrong = None         # of an exhibit, with which it is the broken program
+    seen: dict = dataclasses.field(default_factory=dict)    # of an exhibit: {ranks: [how a line begins]}
 
     @property
     def folder(self):
-        """Of the source: "01_column_row_split"."""
-        return self.path.parent.name
+        """Of the source, below chapters/: "01_column_row_split". Of an exhibit "museum/01_checkpoint"."""
+        return "museum/" * bool(self.fault) + self.path.parent.name
 
 
 def exercise_in(path):
@@ -71,7 +82,7 @@ def exercise_in(path):
     titles = [i for i, line in enumerate(lines) if TITLE.match(line)]
     code = lines[:titles[0]] if titles else lines
     parts = marked_parts(path, code)
-    names = {name for name, _, _ in parts} | {TITLE.match(lines[i])[2] for i in titles}
+    names = {name for name, _, _ in parts} | {TITLE.match(lines[i])[3] for i in titles}
     if not names:
         return None
     if len(names) > 1 or len(titles) != 1 or not parts:
@@ -81,9 +92,15 @@ def exercise_in(path):
     task, why = ([e.text for e in entries if e.kind == kind] for kind in ("Task", "Why"))
     if len(task) != 1 or len(why) != 1:
         raise Fault(f"{path}: exercise {names.pop()} wants one Task and one Why")
-    return Exercise(names.pop(), TITLE.match(lines[titles[0]])[1], path, code, [(begin, end) for _, begin, end in parts], task[0],
+    kind, number, name = TITLE.match(lines[titles[0]]).groups()
+    of_exhibit = [[e for e in entries if e.kind == wanted] for wanted in ("Fault", "Seen")]
+    if kind == "Exercise" and any(of_exhibit) or kind == "Exhibit" and (len(of_exhibit[0]) != 1 or not of_exhibit[1]):
+        raise Fault(f"{path}: an exhibit wants one Fault and how it is Seen, an exercise neither")
+    return Exercise(name, "museum/" * (kind == "Exhibit") + number, path, code, [(begin, end) for _, begin, end in parts], task[0],
                     [e.text for e in entries if e.kind == "Hint"], why[0],
-                    [Wrong(e.name, e.text, e.edits) for e in entries if e.kind == "Wrong"])
+                    [Wrong(e.name, e.text, e.edits) for e in entries if e.kind == "Wrong"],
+                    next((Wrong(e.name, e.text, e.edits) for e in of_exhibit[0]), None),
+                    {int(e.name): e.edits for e in of_exhibit[1]})
 
 
 def marked_parts(path, lines):
@@ -119,11 +136,14 @@ def read_entries(path, lines, begin):
         if not comment:
             raise Fault(f"{path}:{number + 1}: the entries of an exercise are the end of its file")
         if start := ENTRY.match(lines[number]):
-            entries.append(Entry(start[1].split()[0], start[2], start[3], []))
+            kind, _, name = start[1].partition(" ")
+            entries.append(Entry(kind, name, start[2], []))
         elif not entries:
             raise Fault(f"{path}:{number + 1}: neither Task, Hint, Why nor Wrong")
-        elif (edit := EDIT.match(lines[number])) and entries[-1].kind == "Wrong":
+        elif (edit := EDIT.match(lines[number])) and entries[-1].kind in ("Wrong", "Fault"):
             add_edit(entries[-1].edits, edit[1], edit[2] or "")
+        elif (line := LINE.match(lines[number])) and entries[-1].kind == "Seen":
+            entries[-1].edits.append(line[1])
         else:
             entries[-1].text += " " + (comment[1] or "").strip()
     return entries
@@ -140,6 +160,8 @@ def add_edit(edits, sign, line):
 
 def stub(exercise):
     """The file that a learner starts with."""
+    if exercise.fault:
+        return answer(exercise, exercise.fault)
     return rewritten(exercise, lambda lines: [indent(lines) + f'not_written("{exercise.name}");'])
 
 

@@ -8,7 +8,7 @@
   ./course progress             what is done
   ./course watch                check whenever the file is saved, and go on to the next when it passes
 
-Without a name: the exercise that was started last and is not passed.
+Without a name: the exercise that was started last and is not passed. museum/3 is a broken program of museum/ (museum.py).
 """
 import datetime
 import json
@@ -18,6 +18,8 @@ import textwrap
 import time
 
 import make
+import museum
+import predict
 import runs
 import source
 
@@ -28,7 +30,7 @@ class Learner:
     def __init__(self, course):
         self.course = course
         self.folder = course.ROOT / "work"
-        self.exercises = make.exercises(course.ROOT)
+        self.exercises, self.exhibits = make.exercises(course.ROOT), make.exhibits(course.ROOT)
         self.state = {}
         if (self.folder / "state.json").exists():
             try:
@@ -60,18 +62,32 @@ class Learner:
         if len(words) > 1:
             raise self.course.Stop(f"one exercise, not {len(words)}: {' '.join(words)}", 2)
         if not words:
-            begun = [e for e in self.exercises.values() if self.of(e)["started"] and not self.passed(e)]
+            begun = [e for e in [*self.exercises.values(), *self.exhibits.values()] if self.of(e)["started"] and not self.passed(e)]
             found = max(begun, key=lambda e: self.of(e)["started"]) if begun else None if started else self.next()
             if not found:
                 raise self.course.Stop("no exercise is begun; ./course start begins the next", 2)
             return found
         if words[0] in self.exercises:
             return self.exercises[words[0]]
+        if words[0].split("/")[0] == "museum" or words[0] in self.exhibits:
+            return self.exhibit(words[0])
         of_chapter = [e for e in self.exercises.values() if words[0].isdigit() and int(e.number) == int(words[0])]
         if not of_chapter:
             raise self.course.Stop(f"there is no exercise '{words[0]}'; they are " +
                                    ", ".join(f"{e.number} {e.name}" for e in self.exercises.values()), 2)
         return next((e for e in of_chapter if not self.passed(e)), of_chapter[0])
+
+    def exhibit(self, word):
+        """museum/3, museum/03 or its name; museum: the first that is not passed. Throws Stop."""
+        which = word.removeprefix("museum").strip("/")
+        named = [e for e in self.exhibits.values() if which in ("", e.name, e.number[7:], e.number[7:].lstrip("0"))]
+        found = next((e for e in named if not self.passed(e)), named[0] if named else None)
+        if not found:
+            raise self.course.Stop(f"there is no '{word}'; ./course museum lists them", 2)
+        return found
+
+    def now(self):
+        return now()
 
 
 def wrapped(text, blank="  "):
@@ -92,8 +108,12 @@ def start(learner, words):
         file.write_text(source.stub(exercise), encoding="utf-8")
         learner.of(exercise)["started"] = now()
         learner.save()
-        print(f"{exercise.number} {exercise.name}: write what stands between '// exercise {exercise.name} {{' and '// }} exercise' in\n"
-              f"  {course.short(file)}")
+        if exercise.fault:
+            print(f"{exercise.number} {exercise.name}: find the fault in\n  {course.short(file)}\n\n"
+                  f"name it (./course name {exercise.number}) and mend it")
+        else:
+            print(f"{exercise.number} {exercise.name}: write what stands between '// exercise {exercise.name} {{' and '// }} exercise' in\n"
+                  f"  {course.short(file)}")
     print("\n" + wrapped(exercise.task) + f"\n\nthen: ./course check {exercise.number}        stuck: ./course hint {exercise.number}")
     return 0
 
@@ -108,6 +128,8 @@ def check(learner, words):
     learner.save()
     verdict = runs.check(course, exercise, "work")
     print(verdict.said(exercise))
+    if verdict.passed and exercise.fault:
+        return museum.mended(learner, exercise)
     if verdict.passed:
         if not entry["passed"]:
             entry["passed"] = now()
@@ -139,6 +161,8 @@ def solution(learner, words):
     if not learner.passed(exercise):
         learner.of(exercise)["shown"] = True
         learner.save()
+    if exercise.fault:
+        print(f"the fault is {exercise.fault.name}: {exercise.fault.says}\n")
     for begin, end in exercise.parts:
         head = max(i for i in range(begin) if re.match(r"\S", exercise.code[i]) and exercise.code[i] != "}")
         print("\n".join([exercise.code[head], *exercise.code[begin:end], "}"]) + "\n")
@@ -156,6 +180,7 @@ def reset(learner, words):
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(source.stub(exercise), encoding="utf-8")
     learner.of(exercise).update(started=now(), passed=None)
+    learner.of(exercise).pop("mended", None)
     learner.save()
     print(f"{course.short(file)} is as at the start")
     return 0
@@ -173,6 +198,7 @@ def progress(learner, words):
         asked = [f"{entry['checks']} checks" * bool(entry["checks"]), f"{entry['hints']} hints" * bool(entry["hints"]),
                  "solution shown" * entry["shown"]]
         print(f"{e.number} {e.name:24} {word:8} {(entry['passed'] or '')[:16]:18} {', '.join(filter(None, asked))}".rstrip())
+    print("", *museum.progress(learner), *predict.progress(learner), sep="\n")
     return 0
 
 
@@ -187,7 +213,7 @@ def watch(learner, words):
             seen = changed
             print(f"\n{time.strftime('%H:%M:%S')} {learner.course.short(file)}")
             if changed and check(learner, [exercise.name]) == 0:
-                exercise = learner.next()
+                exercise = None if exercise.fault else learner.next()
                 if not exercise:
                     return 0
                 start(learner, [exercise.name])
@@ -195,7 +221,8 @@ def watch(learner, words):
         time.sleep(0.5)
 
 
-COMMANDS = {"start": start, "check": check, "hint": hint, "solution": solution, "reset": reset, "progress": progress, "watch": watch}
+COMMANDS = {"start": start, "check": check, "hint": hint, "solution": solution, "reset": reset, "progress": progress, "watch": watch,
+            "museum": museum.listed, "name": museum.name, "predict": predict.predict}
 
 
 def main(course, command, words):
