@@ -54,7 +54,7 @@ def described(outcome):
         at = f" at {fault['at']}" if "at" in fault else ""
         rank = f"\n  rank {fault['rank']}{at}: yours {fault['got']}, right {fault['expected']}" if "rank" in fault else ""
         return f"{fault['what']}\n  {fault['with']}{rank}"
-    names = {"hang": "the ranks wait for each other", "died": "it ended with an error", "endless": f"no end after {LIMIT} s"}
+    names = {"hang": "the ranks wait for each other", "died": "it ended with an error", "endless": "it does not end"}
     return names[outcome.how] + "".join(f"\n  {line}" for line in outcome.words.splitlines()[:12])
 
 
@@ -87,15 +87,24 @@ def run(course, exercise, version, ranks, seed=1):
     program = course.build_folder() / "tests" / "exercises" / exercise.name / version
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = [course.launcher(), "-n", str(ranks), program, "--report", report, "--seed", str(seed), "--check-collectives",
-                   "--timeout", str(SECONDS), "--threads", "1"]
         try:
-            with course.child(command, {"NO_COLOR": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            with course.child(command(course, program, ranks, seed, report), {"NO_COLOR": "1"}, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as process:
                 words = process.communicate(timeout=LIMIT)[1].decode("utf-8", "replace")
         except subprocess.TimeoutExpired:
-            return Outcome(ranks, "endless")
+            return Outcome(ranks, "endless", words=f"stopped after {LIMIT} s")
         said = json.loads(report.read_text()) if report.exists() else None
-    if said and said["checks"] > 0 and (process.returncode == 0) == said["passed"]:
+    return outcome(ranks, process.returncode, said, words)
+
+
+def command(course, program, ranks, seed, report):
+    return [course.launcher(), "-n", str(ranks), program, "--report", report, "--seed", str(seed), "--check-collectives", "--timeout",
+            str(SECONDS), "--threads", "1"]
+
+
+def outcome(ranks, code, said, words):
+    """`said`: the report, or None."""
+    if said and said["checks"] > 0 and (code == 0) == said["passed"]:
         return Outcome(ranks, "passed" if said["passed"] else "fault", said["checks"], said["fault"], said["values"])
     words = "\n".join(line for line in words.splitlines() if line and not LAUNCHER.match(line))
     hang = re.search(r"did not come|it does not end|will not come|ranks disagree", words)
@@ -135,30 +144,32 @@ def check(course, exercise, version, seed=1):
     for ranks in RANKS:
         outcomes.append(run(course, exercise, version, ranks, seed))
         if outcomes[-1].how != "passed":
-            return Verdict(outcomes, mistake=known(course, exercise, outcomes, version))
+            return Verdict(outcomes, mistake=known(course, exercise, outcomes, lambda n: run(course, exercise, version, n, seed),
+                                                       seed))
     return Verdict(outcomes)
 
 
 RECORDED = {}
 
 
-def recorded(course, exercise, version, ranks):
+def recorded(course, exercise, version, ranks, seed):
     """run(), once in the life of this process."""
-    key = exercise.name, version, ranks
+    key = exercise.name, version, ranks, seed
     if key not in RECORDED:
-        RECORDED[key] = run(course, exercise, version, ranks)
+        RECORDED[key] = run(course, exercise, version, ranks, seed)
     return RECORDED[key]
 
 
-def known(course, exercise, outcomes, version):
-    """The wrong answer that ends as this did, or None. Where several do, the rank counts that follow tell them apart."""
+def known(course, exercise, outcomes, again, seed):
+    """The wrong answer that ends as this did, or None. Where several do, the rank counts that follow tell them apart: again(ranks)
+    runs this once more."""
     written = outcomes[-1].fault and outcomes[-1].fault["what"].endswith("not written yet")
     if written or build(course, exercise, ["wrong_" + w.name for w in exercise.wrong]):
         return None
     left = exercise.wrong
     for ranks in RANKS[len(outcomes) - 1:]:
-        mine = outcomes[-1] if ranks == outcomes[-1].ranks else run(course, exercise, version, ranks)
-        left = [w for w in left if same(mine, recorded(course, exercise, "wrong_" + w.name, ranks))]
+        mine = outcomes[-1] if ranks == outcomes[-1].ranks else again(ranks)
+        left = [w for w in left if same(mine, recorded(course, exercise, "wrong_" + w.name, ranks, seed))]
         if len(left) < 2:
             break
     return left[0] if left else None
