@@ -2,11 +2,15 @@
 import dataclasses
 import json
 import math
+import os
 import re
 import subprocess
 import tempfile
 import textwrap
 from pathlib import Path
+
+import compiler
+import sandbox
 
 RANKS = 1, 2, 3, 4
 LAUNCHER = re.compile(r"=|YOUR APPL|Please see|This typ|Abort\(|note: \d+ ranks share")     # lines that say nothing of the program
@@ -28,7 +32,8 @@ class Outcome:
 @dataclasses.dataclass
 class Verdict:
     outcomes: list              # up to the first that did not pass
-    compiler: str = ""          # its words, where it did not build
+    compiler: str = ""          # its words in short, where it did not build
+    full: str = ""              # all of them
     mistake: object = None      # source.Wrong, where the answers are those of one
 
     @property
@@ -37,7 +42,7 @@ class Verdict:
 
     def said(self, exercise):
         if self.compiler:
-            return f"{exercise.name} does not compile\n\n{self.compiler}"
+            return f"{exercise.name} does not compile (--full: all that the compiler says)\n\n{self.compiler}"
         last = self.outcomes[-1]
         ranks = ", ".join(str(o.ranks) for o in self.outcomes)
         if self.passed:
@@ -61,24 +66,12 @@ def described(outcome):
 # ---- build -----------------------------------------------------------------------------------------------------------
 
 def build(course, exercise, versions):
-    """'' or the compiler's words about the learner's own lines."""
+    """'' or the compiler's words."""
     if not course.cache():
         course.configure()
     targets = [f"exercise_{exercise.name}.{version}" for version in versions]
     code, output = course.capture(["cmake", "--build", course.build_folder(), "-j", str(course.cores()), "--target", *targets])
-    return "" if code == 0 else complaints(course, exercise, output)
-
-
-def complaints(course, exercise, output):
-    """The first errors with the learner's file and line, without the build's own words."""
-    lines = [line.replace(str(course.ROOT) + "/", "").replace("../chapters/", "chapters/") for line in output.splitlines()]
-    lines = [line for line in lines if not re.match(r"\[\d+/\d+\]|FAILED:|ninja:|gmake|make|\S*/(c\+\+|g\+\+|cc)\b|In file included|\s+from ", line)]
-    missing = re.findall(r"undefined reference to `course::([^(']+)", output)
-    if missing:
-        header = exercise.path.with_suffix(".hpp").name
-        return (f"{', '.join(dict.fromkeys(missing))}: not in your file as {header} declares it. Leave names, parameters and what is "
-                "returned as they are")
-    return "\n".join(lines[:24])
+    return output if code else ""
 
 
 # ---- run -------------------------------------------------------------------------------------------------------------
@@ -87,6 +80,8 @@ def run(course, exercise, version, ranks, seed=1):
     program = course.build_folder() / "tests" / "exercises" / exercise.name / version
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
+        if version == "work":
+            return run_learners(course, program, ranks, seed, report)
         try:
             with course.child(command(course, program, ranks, seed, report), {"NO_COLOR": "1"}, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE) as process:
@@ -95,6 +90,40 @@ def run(course, exercise, version, ranks, seed=1):
             return Outcome(ranks, "endless", words=f"stopped after {LIMIT} s")
         said = json.loads(report.read_text()) if report.exists() else None
     return outcome(ranks, process.returncode, said, words)
+
+
+def run_learners(course, program, ranks, seed, report):
+    """Shut in, where this system can: it may read the course, and write nothing in it. Else a change there is found."""
+    report.touch()
+    before = sandbox.reason() and written(course.ROOT)
+    ended = sandbox.run(command(course, program, ranks, seed, report), [(course.ROOT, course.ROOT), (course.build_folder(),) * 2], [report],
+                        sandbox.Limits(seconds=LIMIT), as_nobody=False)
+    changed = before and sorted(path for path, _ in before ^ written(course.ROOT))
+    if changed:
+        return Outcome(ranks, "died", words="it wrote into the course, which git can put back: " +
+                       ", ".join(course.short(path) for path in dict.fromkeys(changed)))
+    if ended.over:
+        return Outcome(ranks, "endless" if ended.over == "time" else "died", words=f"stopped at its limit of {ended.over}")
+    return outcome(ranks, ended.code, report_in(report), ended.words)
+
+
+def written(root):
+    """When each file of the course was written last. Not those of work/: the learner may save one meanwhile."""
+    return {(path, path.stat().st_mtime_ns) for folder in ("chapters", "common", "tests", "tools", "cmake", "course")
+            for path in [root / folder, *(root / folder).rglob("*")]}
+
+
+def report_in(path):
+    """What the report says, or None where it is none. It may be anything: the program under test could write it."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            said = json.loads(file.read())
+        fault = said["fault"]
+        right = isinstance(said["passed"], bool) and isinstance(said["checks"], int) and isinstance(said["values"], list) \
+            and (fault is None or isinstance(fault["what"], str) and isinstance(fault["with"], str))
+        return said if right else None
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return None
 
 
 def command(course, program, ranks, seed, report):
@@ -107,6 +136,7 @@ def outcome(ranks, code, said, words):
     if said and said["checks"] > 0 and (code == 0) == said["passed"]:
         return Outcome(ranks, "passed" if said["passed"] else "fault", said["checks"], said["fault"], said["values"])
     words = "\n".join(line for line in words.splitlines() if line and not LAUNCHER.match(line))
+    words = words or f"exit code {code} before the check was through: is there an exit() or abort() in it?"
     hang = re.search(r"did not come|it does not end|will not come|ranks disagree", words)
     return Outcome(ranks, "hang" if hang else "died", words=words)
 
@@ -137,9 +167,9 @@ def summary(outcome):
 
 
 def check(course, exercise, version, seed=1):
-    complaint = build(course, exercise, [version])
-    if complaint:
-        return Verdict([], complaint)
+    words = build(course, exercise, [version])
+    if words:
+        return Verdict([], compiler.short(words, course.ROOT, f"work/{exercise.folder}/{exercise.path.name}"), words)
     outcomes = []
     for ranks in RANKS:
         outcomes.append(run(course, exercise, version, ranks, seed))

@@ -12,7 +12,6 @@ still deceive it. And the solution stands in the chapter for all to copy.
 """
 import dataclasses
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -166,7 +165,7 @@ class Judge:
         if os.geteuid() == 0:
             os.chown(report, sandbox.NOBODY, sandbox.NOBODY)
         ended = sandbox.run(runs.command(self.course, program, ranks, self.seed, report), [(program, program)], [report], self.limits)
-        said = report_in(report)
+        said = runs.report_in(report)
         if ended.over == "time":
             return runs.Outcome(ranks, "endless", words=f"stopped after {self.limits.seconds:g} s"), said, ended.code
         if ended.over == "memory":
@@ -188,19 +187,6 @@ def defined(files):
     """{symbol: nm's letter} of what objects and archives define for others."""
     done = subprocess.run(["nm", "--defined-only", "--extern-only", "--format=posix", *map(str, files)], capture_output=True, text=True)
     return {words[0]: words[1] for words in map(str.split, done.stdout.splitlines()) if len(words) > 1}
-
-
-def report_in(path):
-    """What the report says, or None where it is none. It may be anything: the program under test could write it."""
-    try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            said = json.loads(file.read())
-        fault = said["fault"]
-        right = isinstance(said["passed"], bool) and isinstance(said["checks"], int) and isinstance(said["values"], list) \
-            and (fault is None or isinstance(fault["what"], str) and isinstance(fault["with"], str))
-        return said if right else None
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
-        return None
 
 
 def agrees(mine, right):
