@@ -41,7 +41,7 @@ def from_its_folder(build, path):
     """make links from the folder of the target's CMakeLists.txt: its paths, as from the build folder."""
     folder = path.parents[2]
     words = shlex.split(path.read_text(encoding="utf-8"))
-    yield shlex.join(str((folder / w).resolve()) if (folder / w).exists() and not w.startswith("-") else w for w in words)
+    yield shlex.join(str((folder / w).resolve()) if w[0] not in "-/" and (folder / w).exists() else w for w in words)
 
 
 def object_of(words, name):

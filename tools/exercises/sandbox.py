@@ -91,6 +91,7 @@ def run(command, readable=(), writable=(), limits=Limits(), as_nobody=True):
     finally:
         end(process, shut)
     reader.join(5)
+    process.stderr.close()
     code = process.returncode
     return End(128 - code if code < 0 else code, bytes(kept).decode("utf-8", "replace"), over)
 
