@@ -38,6 +38,9 @@ function(course_test dir)
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
+    if(COURSE_CUDA STREQUAL emulate)
+      set(ARG_TIMEOUT 300)
+    endif()
   endif()
   set(labels ${ARG_LABELS} unit)
   if(dir MATCHES "^common")
@@ -75,6 +78,18 @@ function(course_add_ranks test ranks)
   add_test(NAME ${test} COMMAND ${COURSE_MPIRUN} -n ${ranks} ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${test} PROPERTIES PROCESSORS ${ranks}
     ENVIRONMENT "NO_COLOR=1;COURSE_BUILD=${CMAKE_BINARY_DIR};GOMP_SPINCOUNT=1000")  # idle threads give their core back
+endfunction()
+
+# Where the GPU is emulated, the tests of this directory that match are `slow`: those that no device takes part in, and long
+# ones that other counts of ranks stand for.
+function(course_slow_when_emulated regex)
+  if(COURSE_CUDA STREQUAL emulate)
+    get_property(tests DIRECTORY PROPERTY TESTS)
+    list(FILTER tests INCLUDE REGEX "${regex}")
+    foreach(test ${tests})
+      set_property(TEST ${test} APPEND PROPERTY LABELS slow)
+    endforeach()
+  endif()
 endfunction()
 
 # A slow test that cannot run on this machine: it says why and counts as skipped, or fails where CI sets COURSE_NEEDS_CLANG.

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "common/bf16.hpp"
 #include "common/check.hpp"
 #include "common/memory_class.hpp"
 
@@ -29,6 +30,7 @@ const char* name_of(DType type);     // "f32"
 template <typename T>
 constexpr DType dtype_of();
 template <> constexpr DType dtype_of<float>() { return DType::F32; }
+template <> constexpr DType dtype_of<BFloat16>() { return DType::BF16; }
 template <> constexpr DType dtype_of<int32_t>() { return DType::I32; }
 template <> constexpr DType dtype_of<int64_t>() { return DType::I64; }
 template <> constexpr DType dtype_of<double>() { return DType::F64; }

@@ -57,6 +57,12 @@ void sweep(Session& session, int64_t largest) {
   Backend& backend = session.backend();
   Comm& world = session.world();
   const int P = world.size(), right = (world.rank() + 1) % P, left = (world.rank() + P - 1) % P;
+  const auto seconds_of = [&](const std::function<void()>& work) {
+    return time_of(world, [&] {
+      work();
+      backend.wait();
+    });
+  };
   std::vector<int64_t> sizes;
   for (int64_t bytes = 256; bytes <= largest; bytes *= 4) sizes.push_back(bytes);
 
@@ -68,8 +74,8 @@ void sweep(Session& session, int64_t largest) {
       exchange(world, mine, right, theirs, left);
       std::swap(mine, theirs);
     };
-    exchanges.push_back({1, n, time_of(world, pass_on)});
-    additions.push_back({1, n, time_of(world, [&] { backend.add(theirs, mine); })});
+    exchanges.push_back({1, n, seconds_of(pass_on)});
+    additions.push_back({1, n, seconds_of([&] { backend.add(theirs, mine); })});
   }
   const AlphaBeta sending = fit(exchanges);
   const Machine machine{sending.alpha, sending.beta, fit(additions).beta};
@@ -82,9 +88,9 @@ void sweep(Session& session, int64_t largest) {
   for (const int64_t bytes : sizes) {
     Tensor x = backend.zeros({bytes / 4});
     const double n = static_cast<double>(bytes);
-    const double ring = time_of(world, [&] { ring_all_reduce(backend, world, x); });
-    const double doubling = time_of(world, [&] { recursive_doubling_all_reduce(backend, world, x); });
-    const double mpi = time_of(world, [&] { world.all_reduce(x).wait(); });
+    const double ring = seconds_of([&] { ring_all_reduce(backend, world, x); });
+    const double doubling = seconds_of([&] { recursive_doubling_all_reduce(backend, world, x); });
+    const double mpi = seconds_of([&] { world.all_reduce(x).wait(); });
     table.row(group_digits(bytes), microseconds(ring_seconds(machine, n, P)), microseconds(ring),
               microseconds(recursive_doubling_seconds(machine, n, P)), microseconds(doubling),
               microseconds(mpich_seconds(machine, n, P)), microseconds(mpi));

@@ -16,7 +16,7 @@ DTensor Embedding::run_forward(DTensor ids) {
              " is not in the vocabulary of ", vocabulary));
   Shape shape = in.shape();
   shape.push_back(table.dim(1));
-  Tensor y = backend().empty(std::move(shape));
+  Tensor y = backend().empty(std::move(shape), table.dtype());
   backend().embedding(in, table, weight.box().offset[0], y);
   ids_ = keep(ids);
   return y;

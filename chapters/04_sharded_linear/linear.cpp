@@ -15,7 +15,7 @@ DTensor Linear::run_forward(DTensor x) {
   require(in.dim(-1) == w.dim(1), weight.name(), ": x has ", in.dim(-1), " features, the weight here takes ", w.dim(1));
   Shape shape = in.shape();
   shape.back() = w.dim(0);
-  Tensor y = backend().empty(std::move(shape));
+  Tensor y = backend().empty(std::move(shape), in.dtype());
   backend().matmul(in, false, w, true, y);
   if (bias && adds_bias_) backend().add_bias(y, bias->value());
   x_ = keep(x);
@@ -28,7 +28,7 @@ DTensor Linear::run_backward(DTensor dy) {
   const Tensor &in = x.local(), &dout = dy.local();
   backend().matmul(dout, true, in, false, weight.gradient(), true);
   if (bias) backend().sum_rows(dout, bias->gradient());
-  Tensor dx = backend().empty(in.shape());
+  Tensor dx = backend().empty_like(in);
   backend().matmul(dout, false, weight.value(), false, dx);
   return dx;
 }

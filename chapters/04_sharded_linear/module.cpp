@@ -63,6 +63,10 @@ Parameters parameters_of(Module& root) {
   return all;
 }
 
+void compute_in(Module& root, DType type) {
+  for (Parameter* p : parameters_of(root)) p->compute_in(type);
+}
+
 void initialize(Module& root, uint64_t seed) {
   for (Parameter* parameter : parameters_of(root)) parameter->fill(seed);
 }

@@ -86,6 +86,8 @@ std::vector<NamedModule> named_modules(Module& root);
 // up has named keeps that longer name, so that asking a part of a model takes no name away from the whole.
 Parameters parameters_of(Module& root);
 
+// Parameter::compute_in for every parameter: activations take the type of the weights.
+void compute_in(Module& root, DType type);
 // Fills every parameter with its initial values.
 void initialize(Module& root, uint64_t seed);
 void clear_gradients(Module& root);

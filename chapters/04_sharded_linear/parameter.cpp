@@ -32,6 +32,12 @@ void Parameter::own_part(const DeviceMesh& axis) {
   owns_part_ = true;
 }
 
+void Parameter::compute_in(DType type) {
+  require(!value_.defined() && !owned_.defined(), name_, ": its type is chosen before it is filled");
+  require(type == DType::F32 || type == DType::BF16, name_, ": modules compute in f32 or bf16, not ", course::name_of(type));
+  type_ = type;
+}
+
 Placement Parameter::placement(const std::string& axis) const {
   for (const auto& cut : cuts_)
     if (cut.axis == axis) return cut.value;
@@ -73,7 +79,9 @@ void Parameter::fill(const std::function<float(int64_t)>& at_global_index) {
     values[i] = at_global_index(index);
   }
   const MemoryScope scope(MemoryClass::Parameters);
-  (owns_part_ ? owned_ : value_) = backend_->from_host(values, box.size);
+  (apart() ? owned_ : value_) = backend_->from_host(values, box.size);
+  outdated_ = copied();
+  if (outdated_) value();  // now, so that memory is steady from here on
   if (owns_part_) value_ = {};  // what was gathered before is out of date
 }
 
@@ -99,7 +107,18 @@ void Parameter::fill(const std::vector<float>& whole) {
   fill([&](int64_t i) { return whole[i]; });
 }
 
+Tensor& Parameter::owned() {
+  outdated_ = copied() && owned_.defined();
+  return apart() ? owned_ : value_;
+}
+
 const Tensor& Parameter::value() const {
+  if (outdated_) {
+    const MemoryScope scope(MemoryClass::Parameters);
+    if (!value_.defined()) value_ = backend_->empty(box_.size, type_);
+    backend_->cast(owned_, value_);
+    outdated_ = false;
+  }
   require(value_.defined(), name_, owns_part_ ? ": its parts are not gathered" : ": not filled yet");
   return value_;
 }
@@ -121,7 +140,8 @@ void Parameter::clear_gradient() {
 }
 
 void Parameter::gather(Tensor value) {
-  require(value.shape() == box_.size, name_, ": gathered ", show(value.shape()), ", expected ", show(box_.size));
+  require(value.shape() == box_.size && value.dtype() == type_, name_, ": gathered ", course::name_of(value.dtype()), " ",
+          show(value.shape()), ", expected ", course::name_of(type_), " ", show(box_.size));
   value_ = std::move(value);
 }
 

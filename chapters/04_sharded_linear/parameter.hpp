@@ -37,6 +37,11 @@ class Parameter {
   // and release. Before fill().
   void own_part(const DeviceMesh& axis);
 
+  // Modules compute with a copy of the value in this type from now on (mixed precision, chapter 09); what is owned, and
+  // gradients, stay f32. The copy is made anew when the value has changed, or gathered by FSDP. Before fill().
+  void compute_in(DType type);
+  DType compute_type() const { return type_; }
+
   Placement placement(const std::string& axis) const;       // Replicate on an axis that nobody placed it on
   Placement grad_placement(const std::string& axis) const;  // the same where nothing else was said
   void set_grad_placement(const std::string& axis, const Placement& grad);
@@ -54,15 +59,16 @@ class Parameter {
   Tensor& gradient();                                    // of value(); zeros on first use after clear_gradient()
   bool has_gradient() const { return grad_.defined(); }  // since clear_gradient(), or take_gradient()
 
-  // What the optimizer updates and a checkpoint saves: the same, unless own_part() cut it further.
+  // What the optimizer updates and a checkpoint saves, in f32: the same, unless own_part() cut it further or modules
+  // compute in another type. Take it anew for each write: the copy that modules compute with is then out of date.
   bool owns_part() const { return owns_part_; }
   const Box& owned_box() const { return owns_part_ ? owned_box_ : box_; }
-  Tensor& owned() { return owns_part_ ? owned_ : value_; }
+  Tensor& owned();
   Tensor& owned_gradient() { return owns_part_ ? owned_grad_ : gradient(); }
   void clear_gradient();
 
-  // FSDP's side of own_part(): hand in the gathered value, or take it away; hand in the reduced gradient of the owned
-  // part.
+  // FSDP's side of own_part(): hand in the gathered value, in compute_type(), or take it away; hand in the reduced
+  // gradient of the owned part.
   void gather(Tensor value);
   void release() { value_ = {}; }
   bool gathered() const { return value_.defined(); }
@@ -76,6 +82,8 @@ class Parameter {
     Placement value, grad;
   };
   void fill(const std::function<float(int64_t)>& at_global_index);
+  bool copied() const { return type_ != DType::F32 && !owns_part_; }  // value_ is a copy of owned_
+  bool apart() const { return type_ != DType::F32 || owns_part_; }    // owned_ is in use, and not value_ itself
 
   Backend* backend_;
   std::string name_;
@@ -84,7 +92,10 @@ class Parameter {
   std::vector<Cut> cuts_;
   Box box_, owned_box_;
   bool owns_part_ = false;
-  Tensor value_, grad_, owned_, owned_grad_;
+  DType type_ = DType::F32;
+  mutable Tensor value_;  // mutable: a copy is made when it is asked for
+  mutable bool outdated_ = false;
+  Tensor grad_, owned_, owned_grad_;
 };
 
 using Parameters = std::vector<Parameter*>;

@@ -10,7 +10,7 @@ GeluMlp::GeluMlp(Backend& backend, int64_t hidden, int64_t intermediate, Gelu ge
 
 DTensor GeluMlp::run_forward(DTensor x) {
   const DTensor between = fc1.forward(std::move(x));
-  Tensor active = backend().empty(between.local().shape());
+  Tensor active = backend().empty_like(between.local());
   backend().gelu(between.local(), gelu_, active);
   between_ = keep(between);
   return fc2.forward(std::move(active));
@@ -19,7 +19,7 @@ DTensor GeluMlp::run_forward(DTensor x) {
 DTensor GeluMlp::run_backward(DTensor dy) {
   const DTensor between = std::exchange(between_, {});
   const DTensor dactive = fc2.backward(std::move(dy));
-  Tensor dbetween = backend().empty(between.local().shape());
+  Tensor dbetween = backend().empty_like(between.local());
   backend().gelu_backward(dactive.local(), between.local(), gelu_, dbetween);
   return fc1.backward(std::move(dbetween));
 }
@@ -33,7 +33,7 @@ SwiGluMlp::SwiGluMlp(Backend& backend, int64_t hidden, int64_t intermediate)
 DTensor SwiGluMlp::run_forward(DTensor x) {
   // exercise mlp {
   const DTensor gate = gate_proj.forward(x), up = up_proj.forward(std::move(x));
-  Tensor active = backend().empty(gate.local().shape());
+  Tensor active = backend().empty_like(gate.local());
   backend().silu_mul(gate.local(), up.local(), active);
   gate_ = keep(gate);
   up_ = keep(up);
@@ -45,7 +45,7 @@ DTensor SwiGluMlp::run_backward(DTensor dy) {
   // exercise mlp {
   const DTensor gate = std::exchange(gate_, {}), up = std::exchange(up_, {});
   const DTensor dactive = down_proj.backward(std::move(dy));
-  Tensor dgate = backend().empty(gate.local().shape()), dup = backend().empty(up.local().shape());
+  Tensor dgate = backend().empty_like(gate.local()), dup = backend().empty_like(up.local());
   backend().silu_mul_backward(dactive.local(), gate.local(), up.local(), dgate, dup);
   DTensor dx = gate_proj.backward(std::move(dgate));  // one after the other: all ranks communicate in one order
   return course::add(backend(), std::move(dx), up_proj.backward(std::move(dup)));

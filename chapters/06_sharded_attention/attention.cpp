@@ -39,7 +39,7 @@ void Attention::append(Tensor& cached, const Tensor& fresh) const {
   const int64_t before = cached.defined() ? cached.dim(1) : 0;
   Shape shape = fresh.shape();
   shape[1] += before;
-  Tensor all = backend().empty(std::move(shape));
+  Tensor all = backend().empty(std::move(shape), fresh.dtype());
   if (before > 0) backend().copy_slice(cached, 0, all, 0, 1, before);
   backend().copy_slice(fresh, 0, all, before, 1, fresh.dim(1));
   cached = std::move(all);
@@ -74,7 +74,7 @@ DTensor Attention::run_forward(DTensor x) {
     append(cached_v_, v);
   }
   const Tensor &keys = context_->cache ? cached_k_ : k, &values = context_->cache ? cached_v_ : v;
-  Tensor mixed = backend().empty(q.shape()), lse = backend().empty({B, H, S});
+  Tensor mixed = backend().empty_like(q), lse = backend().empty({B, H, S});
   backend().attention(q, keys, values, context_->attend, mixed, lse);
   DTensor y = std::move(mixed).reshape({B, S, H * sizes_.head_dim});
   y_ = keep(y);
@@ -88,7 +88,7 @@ DTensor Attention::run_backward(DTensor dout) {
   const int64_t B = q.dim(0), S = q.dim(1), D = sizes_.head_dim;
   const Tensor dy = heads(o_proj.backward(std::move(dout)));
   const Tensor y = heads(std::exchange(y_, {}));  // o_proj shared it until here
-  Tensor dq = backend().empty(q.shape()), dk = backend().empty(k.shape()), dv = backend().empty(v.shape());
+  Tensor dq = backend().empty_like(q), dk = backend().empty_like(k), dv = backend().empty_like(v);
   backend().attention_backward(dy, q, k, v, context_->attend, y, lse, dq, dk, dv);
   backend().rope(dq, rope_->cos, rope_->sin, at, true);
   backend().rope(dk, rope_->cos, rope_->sin, at, true);

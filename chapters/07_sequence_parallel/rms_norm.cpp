@@ -30,7 +30,7 @@ void require_summed(const DTensor& x, const Parameter& weight) {
 DTensor RmsNorm::run_forward(DTensor x) {
   if (training()) require_summed(x, weight);
   const Tensor& in = x.local();
-  Tensor y = backend().empty(in.shape()), rstd = backend().empty({in.numel() / std::max<int64_t>(1, in.dim(-1))});
+  Tensor y = backend().empty_like(in), rstd = backend().empty({in.numel() / std::max<int64_t>(1, in.dim(-1))});
   backend().rms_norm(in, weight.value(), eps_, y, rstd);
   x_ = keep(x);
   if (training()) rstd_ = std::move(rstd);
@@ -45,7 +45,7 @@ DTensor RmsNorm::run_backward(DTensor dy) {
   // adds.
   require(!dy.has_layout() || (x.has_layout() && dy.layout() == x.layout()), weight.name(), ": x came as ", show(x),
           ", the gradient of y as ", show(dy), ": a redistribute is missing");
-  Tensor dx = backend().empty(x.local().shape());
+  Tensor dx = backend().empty_like(x.local());
   backend().rms_norm_backward(dy.local(), x.local(), weight.value(), rstd, dx, weight.gradient());
   return laid_out_as(x, std::move(dx));
 }

@@ -12,10 +12,12 @@ AdamW::AdamW(Parameters parameters, AdamWOptions options) : parameters_(std::mov
 
 void AdamW::step(double lr) {
   const AdamWStep step{lr, options_.beta1, options_.beta2, options_.eps, options_.weight_decay, ++steps_};
+  std::vector<AdamWTensors> all;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& p = *parameters_[i];
-    p.backend().adamw(p.owned(), p.owned_gradient(), moments_[i].mean, moments_[i].square, step);
+    all.push_back({p.owned(), p.owned_gradient(), moments_[i].mean, moments_[i].square});
   }
+  if (!all.empty()) parameters_[0]->backend().adamw(all, step);
 }
 
 }  // namespace course

@@ -38,7 +38,7 @@ namespace {
 // The logits of the last position, on the host of every rank.
 std::vector<float> last_row(Backend& backend, const DTensor& logits) {
   const Tensor whole = logits.has_layout() ? logits.full() : backend.clone(logits.local());
-  return backend.to_host(backend.slice(whole, 1, whole.dim(1) - 1, 1));
+  return backend.floats(backend.slice(whole, 1, whole.dim(1) - 1, 1));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ GradientWatch::GradientWatch(Module& model, Comm& world)
       if (const auto place = first_non_finite(module->backend(), local)) {
         seen->bad_at = seen->count;
         seen->bad = cat("in forward, output of ", path, " on rank ", rank, ", ", show(index_in(local.shape(), *place)),
-                        " of its ", show(local.shape()), ": ", module->backend().to_host(local)[*place]);
+                        " of its ", show(local.shape()), ": ", module->backend().floats(local)[*place]);
       }
       return y;
     };

@@ -107,7 +107,7 @@ void save_weights(Llama& llama, const std::string& path) {
   }
   SafetensorsWriter out(path, specs, {{"format", "pt"}});
   for (Parameter* p : parameters_of(llama)) {
-    const auto values = other_order(llama, *p, llama.backend().to_host(p->value()), interleaved_rows);
+    const auto values = other_order(llama, *p, llama.backend().to_host(p->owned()), interleaved_rows);
     out.append(p->name(), as_bytes_of(values));
   }
   out.finish();

@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
         .not_empty();
     cli.parse(session);
     options.settle(cli, session.size());
+    options.settle_dtype(session);
     options.require_room(session);
     if (options.time_table()) session.watch();
 

@@ -14,8 +14,8 @@ Shape index_in(const Shape& shape, int64_t place) {
 }
 
 std::optional<int64_t> first_non_finite(Backend& backend, const Tensor& x) {
-  if (std::isfinite(backend.squared_norm(x))) return {};  // squares of f32 are finite in double
-  const auto values = backend.to_host(x);
+  if (std::isfinite(backend.squared_norm(x))) return {};  // squares of f32 and bf16 are finite in double
+  const auto values = backend.floats(x);
   for (size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i])) return static_cast<int64_t>(i);
   return {};

@@ -8,7 +8,7 @@
 
 namespace course {
 
-// The place, in row-major order, of the first element of x (f32) that is not finite. Where all are finite, one pass on
+// The place, in row-major order, of the first element of x (f32, bf16) that is not finite. Where all are finite, one pass on
 // the device.
 std::optional<int64_t> first_non_finite(Backend& backend, const Tensor& x);
 

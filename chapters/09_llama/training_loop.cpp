@@ -43,6 +43,7 @@ bool has_weights(const TrainingOptions& options) {
 }
 
 void start_weights(Llama& llama, const TrainingOptions& options, bool from_file) {
+  compute_in(llama, options.compute_type());
   if (from_file)
     load_weights(llama, weights_file(options));
   else
@@ -159,6 +160,8 @@ void TrainingLoop::run(Metrics& metrics) {
     }
     if (dump) dump->gradients();
   });
+  if (options.compute_type() == DType::BF16)
+    session.out() << "mixed precision: weights and their gradients in f32, computed with in bf16\n";
   const double before = validate(metrics);
   session.out() << "held-out loss before step " << start + 1 << ": " << before << std::endl;
 

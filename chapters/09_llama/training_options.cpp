@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <limits>
 #include <sstream>
 
@@ -46,7 +47,7 @@ void TrainingOptions::add_to(Cli& cli, const Takes& takes) {
   cli.add("--tokenizer", tokenizer, "a tokenizer.json; none: one is trained on the text and kept under data/")
       .not_empty();
   cli.add("--samples", samples, "stream, or document: one a sample, padded").one_of({"stream", "document"});
-  cli.add("--dtype", dtype, "f32, or mixed (not built yet)").one_of({"f32", "mixed"});
+  cli.add("--dtype", dtype, "f32, or mixed: weights in f32, computed with in bf16").one_of({"f32", "mixed"});
   cli.add("--recompute", recompute, "layer: each layer keeps its input alone and runs again in backward").one_of({"none", "layer"});
   if (takes.checkpoints) {
     cli.add("--save", save, "folder for checkpoints; without --save-every one at the end").not_empty();
@@ -70,7 +71,6 @@ void TrainingOptions::add_to(Cli& cli, const Takes& takes) {
 }
 
 void TrainingOptions::settle(const Cli& cli, int64_t ranks) {
-  require_usage(dtype == "f32", "--dtype mixed: bf16 is not built yet; use --dtype f32");
   const Preset& sizes = course::preset(preset);
   config_ = sizes.config;
   if (!model.empty()) {
@@ -113,6 +113,13 @@ void TrainingOptions::settle(const Cli& cli, int64_t ranks) {
                 "--bench writes and reads no files");
 }
 
+void TrainingOptions::settle_dtype(Session& session) {
+  if (dtype != "mixed" || session.has_bf16()) return;
+  if (session.rank() == 0)
+    std::cerr << "note: --dtype mixed is computed in f32: not every device here is made for bf16 (a CPU needs AVX-512)\n";
+  dtype = "f32";
+}
+
 void TrainingOptions::require_room(Session& session) const {
   const double parameters = static_cast<double>(config_.parameters()) * static_cast<double>(ddp ? dp : 1);
   const std::string name = model.empty() ? "--preset " + preset : "--model " + model;
@@ -123,7 +130,8 @@ void TrainingOptions::require_room(Session& session) const {
   // Of a micro-batch there are the logits at once, and before them what goes into each layer.
   const double numbers = static_cast<double>(config_.vocab_size) +
                          static_cast<double>(config_.num_hidden_layers) * static_cast<double>(config_.hidden_size);
-  course::require_room(session, 4 * numbers * static_cast<double>(batch / accumulate) * static_cast<double>(seq),
+  const double bytes = static_cast<double>(size_of(compute_type()));
+  course::require_room(session, bytes * numbers * static_cast<double>(batch / accumulate) * static_cast<double>(seq),
                        cat("--batch ", batch, " · --seq ", seq,
                            accumulate > 1 ? cat(" over --accumulate ", accumulate) : "", " of ", name));
 }

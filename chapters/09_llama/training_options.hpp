@@ -34,10 +34,13 @@ struct TrainingOptions {
   void add_to(Cli& cli, const Takes& takes);
   // After Cli::parse: fills in what the preset says, and checks what needs more than one flag. Throws UsageError.
   void settle(const Cli& cli, int64_t ranks);
-  // After settle: throws UsageError where the model or a batch cannot be held, however it is cut. A lower bound.
+  // After settle: where a rank's device has no bf16, `mixed` becomes f32, and rank 0 says so. Collective.
+  void settle_dtype(Session& session);
+  // After both: throws UsageError where the model or a batch cannot be held, however it is cut. A lower bound.
   void require_room(Session& session) const;
 
   LlamaConfig config() const { return config_; }
+  DType compute_type() const { return dtype == "mixed" ? DType::BF16 : DType::F32; }  // of activations, and weights in use
   LrSchedule schedule() const { return {lr, warmup, steps}; }
   bool time_table() const { return !quiet && !bench; }
   bool checkpoints() const { return takes_.checkpoints; }  // --save keeps what --resume takes, not a model alone

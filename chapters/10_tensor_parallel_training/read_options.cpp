@@ -12,6 +12,7 @@ TrainingOptions read_options(const std::string& program, const std::string& what
   cli.parse(session);
   take_schedule_from_checkpoint(options, cli, session.world());
   together(session.world(), [&] { options.settle(cli, session.size()); });  // a rank may miss the file of --model
+  options.settle_dtype(session);
   options.require_room(session);
   require_room_to_save(options, session.world());
   if (options.time_table()) session.watch();

@@ -32,7 +32,9 @@ void compare_with_serial(const StepResult& sharded, const TrainingOptions& optio
     compare("gradient norm", sharded.grad_norm, serial.grad_norm);
   });
   worst = session.world().max(worst);
-  require_shared(worst <= 1e-4, "the mesh and one rank differ by ", worst);
+  // In bf16 a rank rounds its own term of each sum, which one rank does not have.
+  const double most = options.compute_type() == DType::F32 ? 1e-4 : 0.02;
+  require_shared(worst <= most, "the mesh and one rank differ by ", worst);
 }
 
 }  // namespace course

@@ -9,11 +9,13 @@
 namespace course {
 
 std::vector<ExpectedSent> tensor_parallel_traffic(const LlamaConfig& c, PlanKind plan, bool loss_parallel, int64_t B, int64_t S,
-                                                  int64_t p, int64_t micro_batches, int64_t norm_size, bool recompute) {
+                                                  int64_t p, int64_t micro_batches, int64_t norm_size, bool recompute,
+                                                  DType type) {
   if (p == 1) return {};
   const auto [E, H, K, D] = c.attention();
   const int64_t L = c.num_hidden_layers, V = c.vocab_size, m = micro_batches, again = recompute ? 1 : 0;
-  const double token = 4.0 * static_cast<double>(B * S), hidden = token * E, query = token * H * D, key = token * K * D;
+  const double tokens = static_cast<double>(B * S), token = tokens * static_cast<double>(size_of(type)),
+               hidden = token * E, query = token * H * D, key = token * K * D;
   std::vector<ExpectedSent> all;
   const auto add = [&](Op op, int64_t calls, double bytes) { all.push_back({"tp", op, calls, ring_bytes(op, bytes, p) * calls}); };
 
@@ -28,7 +30,7 @@ std::vector<ExpectedSent> tensor_parallel_traffic(const LlamaConfig& c, PlanKind
     add(Op::AllReduce, 1, 4.0 * static_cast<double>((2 * L + 1) * norm_size));  // the norms' gradients
   }
   if (loss_parallel)
-    add(Op::AllReduce, m * 3, token);
+    add(Op::AllReduce, m * 3, 4 * tokens);
   else
     add(Op::AllGather, m, token * V);
   return all;

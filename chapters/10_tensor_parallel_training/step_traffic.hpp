@@ -21,10 +21,11 @@ struct ExpectedSent {
 
 // The tensor-parallel axis of p ranks: `micro_batches` a step, each of B sequences of S tokens on this rank, and once a step the
 // norms' one all-reduce, of norm_size elements a norm (E, or what FSDP leaves of it to this rank). Nothing for p = 1.
-// With recompute each layer makes the collectives of its forward twice.
+// With recompute each layer makes the collectives of its forward twice. `type` is that of activations: 4 or 2 bytes each; the
+// norms' gradients and the loss's numbers are f32.
 std::vector<ExpectedSent> tensor_parallel_traffic(const LlamaConfig& config, PlanKind plan, bool loss_parallel, int64_t B,
                                                   int64_t S, int64_t p, int64_t micro_batches, int64_t norm_size,
-                                                  bool recompute = false);
+                                                  bool recompute = false, DType type = DType::F32);
 
 // The table "sent: measured | formula", a line for each axis and collective. Throws Error when they differ in a number.
 void show_traffic(std::ostream& out, const Traffic& measured, const std::vector<ExpectedSent>& expected);

@@ -48,9 +48,9 @@ void train_tensor_parallel(const std::string& program, Session& session, const T
         session.out(), loop.first_traffic,
         tensor_parallel_traffic(options.config(), plan, options.loss_parallel, options.batch / options.accumulate,
                                 options.seq, options.tp, options.accumulate, options.config().hidden_size,
-                                options.recompute == "layer"));
+                                options.recompute == "layer", options.compute_type()));
     show_memory(session.out(), loop.first_memory,
-                tensor_parallel_memory(step_sizes(options, tp.coordinate(), options.config().hidden_size, session.threads())));
+                tensor_parallel_memory(step_sizes(options, tp.coordinate(), options.config().hidden_size, session.backend())));
   }
   if (loop.first && loop.first->step == 1) compare_with_serial(*loop.first, options, data, session);
   if (!options.generate.empty()) show_generated(llama, options, data, session);

@@ -21,19 +21,22 @@ FsdpUnit::FsdpUnit(const Parameters& parameters, DeviceMesh dp) : dp_(std::move(
     }
 }
 
+double FsdpUnit::bytes() const { return static_cast<double>(total_ * size_of(type())); }
+
 void FsdpUnit::start_unshard() {
   if (pieces_.front().parameter->gathered() || gather_.work) return;
   const MemoryScope scope(MemoryClass::Buffers);  // what is gathered is borrowed; owned are the parts
   Backend& backend = dp_.backend();
   // exercise fsdp {
-  gather_.own = backend.empty({counts_[dp_.coordinate()]});
-  gather_.all = backend.empty({total_});
+  Tensor own = backend.empty({counts_[dp_.coordinate()]});
   int64_t at = 0;
   for (const auto& piece : pieces_) {
     const Tensor& part = piece.parameter->owned();
-    backend.copy_blocks(part, 0, 0, gather_.own, at, 0, 1, part.numel());
+    backend.copy_blocks(part, 0, 0, own, at, 0, 1, part.numel());
     at += part.numel();
   }
+  gather_.own = backend.in_type(std::move(own), type());
+  gather_.all = backend.empty({total_}, type());
   gather_.work = in_flight_->add(dp_.comm().all_gather(gather_.own, gather_.all, counts_));
   // } exercise
 }
@@ -46,7 +49,7 @@ void FsdpUnit::unshard() {
   const MemoryScope scope(MemoryClass::Buffers);
   Backend& backend = dp_.backend();
   for (const auto& piece : pieces_) {
-    Tensor whole = backend.empty(piece.parameter->box().size);
+    Tensor whole = backend.empty(piece.parameter->box().size, type());
     for (int64_t r = 0; r < dp_.size(); ++r) {
       const Chunk rows = chunk(piece.rows, dp_.size(), r);
       backend.copy_blocks(all, piece.offsets[r], 0, whole, rows.offset * piece.row, 0, 1, rows.size * piece.row);
@@ -149,8 +152,8 @@ void run_in_order(const std::vector<std::shared_ptr<FsdpUnit>>& units, InFlight&
 }  // namespace course
 
 // Exercise 12 fsdp
-// Task: The messages of a unit. start_unshard: pack this rank's parts (parameter->owned()) one behind the other into gather_.own and
-// start the all-gather into gather_.all. reshard: let the whole values go. start_reduce: lay the whole gradients (take_gradient()) into
+// Task: The messages of a unit. start_unshard: pack this rank's parts (parameter->owned()) one behind the other, turn them into the
+// unit's type() (backend.in_type) in gather_.own, and start the all-gather into gather_.all, of that type too. reshard: let the whole values go. start_reduce: lay the whole gradients (take_gradient()) into
 // reduce_.all so that what belongs to rank r stands together, at piece.offsets[r], and start the reduce-scatter into reduce_.own.
 // Start with in_flight_->add(...), whose result is the transfer's work; others wait for it.
 // Hint: counts_[r] elements are rank r's, of all parameters together; total_ is their sum.

@@ -10,6 +10,7 @@
 // A unit is a module and all parameters below it that no unit before it took; they travel in one packed buffer. The hooks are
 // installed last, so they are outermost: a tensor-parallel style inside sees whole parameters (of its own part).
 // Gradients are summed over the axis, not averaged: the loss is already divided by the tokens of the global batch.
+// Values are gathered in the type that modules compute with, cast before they travel; gradients are summed in f32.
 // Per step and rank: 3(P-1)/P of the bytes of each layer unit (gather twice, reduce once), 2(P-1)/P of a unit that is kept.
 // Zhao et al., "PyTorch FSDP", arXiv:2304.11277; https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html
 #pragma once
@@ -40,7 +41,7 @@ class FsdpUnit {
   void finish_reduce();
   // Keeps the values whole from now on, for generation; off lets them go.
   void hold(bool yes);
-  double bytes() const { return 4.0 * static_cast<double>(total_); }  // of the whole unit
+  double bytes() const;  // of the whole unit, as it is gathered
 
  private:
   friend void run_in_order(const std::vector<std::shared_ptr<FsdpUnit>>& units, InFlight& in_flight);
@@ -51,6 +52,7 @@ class FsdpUnit {
     Tensor own, all;
     std::shared_ptr<Work> work;
   };
+  DType type() const { return pieces_.front().parameter->compute_type(); }
   // One parameter, [rows, row] elements here; rank r's part of it stands at offsets[r] in the buffer of all ranks.
   struct Piece {
     Parameter* parameter;

@@ -66,8 +66,9 @@ int main(int argc, char** argv) {
     if (loop.first) {
       show_traffic(session.out(), loop.first_traffic,
                    options.ddp ? ddp_traffic(options.config(), options.dp, ddp.buckets())
-                               : fsdp_traffic(options.config(), PlanKind::Basic, 1, 0, options.dp, options.accumulate));
-      StepSizes sizes = step_sizes(options, 0, options.config().hidden_size, session.threads());
+                               : fsdp_traffic(options.config(), PlanKind::Basic, 1, 0, options.dp, options.accumulate,
+                                            options.compute_type()));
+      StepSizes sizes = step_sizes(options, 0, options.config().hidden_size, session.backend());
       sizes.plan = PlanKind::Basic;
       const auto moments = tensor_parallel_memory(sizes);
       show_memory(session.out(), loop.first_memory,

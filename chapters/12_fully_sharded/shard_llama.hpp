@@ -31,7 +31,7 @@ class Unsharded {
 // What FSDP over dp ranks sends in a step: per micro-batch and layer two all-gathers and a reduce-scatter of the layer's
 // parameters, one of each of the root's. The parameters are those that rank tp_rank of tp computes with.
 std::vector<ExpectedSent> fsdp_traffic(const LlamaConfig& config, PlanKind plan, int64_t tp, int64_t tp_rank, int64_t dp,
-                                       int64_t micro_batches);
+                                       int64_t micro_batches, DType type = DType::F32);
 // What Ddp sends: one all-reduce a bucket.
 std::vector<ExpectedSent> ddp_traffic(const LlamaConfig& config, int64_t dp, int64_t buckets);
 

@@ -24,6 +24,7 @@ std::vector<Moment> fully_sharded_memory(std::vector<Moment> moments, const Step
   };
   const int64_t W = whole(layer_parameters(z)), w = mine(layer_parameters(z));
   const int64_t R = whole(top_parameters(z)), r = mine(top_parameters(z));
+  const auto in_use = [&](int64_t bytes) { return bytes / 4 * size_of(z.type); };  // of values that are gathered
   const int64_t L = z.config.num_hidden_layers, owned = L * w + r;
   const int64_t always = moments.front().bytes[MemoryClass::Buffers] - moments.front().messages;
   const bool again = z.micro_batches > 1;
@@ -38,7 +39,7 @@ std::vector<Moment> fully_sharded_memory(std::vector<Moment> moments, const Step
     m.bytes[MemoryClass::Optimizer] = 2 * owned;
     m.bytes[MemoryClass::Gradients] =
         over ? owned : gradients(m.layers_done - (reducing ? 1 : 0), m.top_gradients + m.layer_gradients);
-    if (!over) m.bytes[MemoryClass::Buffers] += R + (layer ? W : 0) + (gathering ? W + w : 0) + (reducing ? W + w : 0);
+    if (!over) m.bytes[MemoryClass::Buffers] += in_use(R + (layer ? W : 0) + (gathering ? W + w : 0)) + (reducing ? W + w : 0);
   }
   const auto add = [&](const std::string& name, int64_t activations, int64_t buffers, int64_t gradient_bytes) {
     Moment m{.name = name, .layer = -1, .bytes = {}};
@@ -50,14 +51,19 @@ std::vector<Moment> fully_sharded_memory(std::vector<Moment> moments, const Step
     moments.push_back(m);
   };
   const int64_t head = R - top_parameters(z).front().bytes();
-  add("the root gathered", 4 * z.B * z.S, 2 * R, again ? owned : 0);
+  add("the root gathered", 4 * z.B * z.S, in_use(2 * R), again ? owned : 0);
   const int64_t waiting = std::max<int64_t>(1, L - 1);  // layers whose backward is still to come
-  add("a layer gathered again", z.recompute ? 0 : waiting * layer_keeps(z), R + 2 * W + (L > 1 ? W + w : 0),
+  add("a layer gathered again", z.recompute ? 0 : waiting * layer_keeps(z), in_use(R + 2 * W + (L > 1 ? W + w : 0)),
       gradients(0, head));
+  if (L > 1) {
+    const int64_t left = 4 * z.B * z.S + (L - 1) * (z.recompute ? stream_bytes(z) : layer_keeps(z)) + stream_bytes(z);
+    add("the last layer's gradients packed", left, in_use(R + W + w) + W + w, gradients(0, head + W));
+    add("the layer before it gathered again", left, in_use(R + 2 * W) + W + w, gradients(0, head));
+  }
   int64_t largest = 0;  // part of a parameter, on its way to what earlier micro-batches left
   for (const auto& p : layer_parameters(z))
     if (again) largest = std::max(largest, LocalParameter{chunk(p.rows, dp, dp_rank).size, p.row}.bytes());
-  add("the first layer's gradients packed", 0, R + W + w, gradients(L - 1, head + W + (L > 1 ? largest : 0)));
+  add("the first layer's gradients packed", 0, in_use(R) + W + w, gradients(L - 1, head + W + (L > 1 ? largest : 0)));
   add("the root's gradients packed", 0, R + r, gradients(L, R + largest));
   return moments;
 }

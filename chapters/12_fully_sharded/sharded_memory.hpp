@@ -11,6 +11,7 @@ namespace course {
 //   gradients     w of each layer whose reduce-scatter is over; whole those of the layer in work, and of the root to the end
 //   buffers       R from the root's forward to the end of its backward, W while a layer works; the next layer's all-gather
 //                 under way, W + w; the last layer's reduce-scatter under way, W + w
+// In mixed precision what is gathered (R, W, w under way) takes 2 bytes an element, gradients and what is owned 4.
 // What FSDP gathers counts as buffers: it is borrowed for a while, what a rank owns are its parts. The moments as they were
 // for dp 1.
 std::vector<Moment> fully_sharded_memory(std::vector<Moment> moments, const StepSizes& sizes, int64_t dp, int64_t dp_rank);

@@ -27,8 +27,9 @@ std::vector<ExpectedSent> expected_traffic(const TrainingOptions& o, const Devic
   const PlanKind plan = plan_kind(o.plan);
   const int64_t norm_size = chunk(o.config().hidden_size, o.dp, mesh["dp"].coordinate()).size;
   auto all = tensor_parallel_traffic(o.config(), plan, o.loss_parallel, o.batch / o.dp / o.accumulate, o.seq, o.tp, o.accumulate,
-                                     norm_size, o.recompute == "layer");
-  for (const auto& sent : fsdp_traffic(o.config(), plan, o.tp, mesh["tp"].coordinate(), o.dp, o.accumulate)) all.push_back(sent);
+                                     norm_size, o.recompute == "layer", o.compute_type());
+  for (const auto& sent : fsdp_traffic(o.config(), plan, o.tp, mesh["tp"].coordinate(), o.dp, o.accumulate,
+                                        o.compute_type())) all.push_back(sent);
   return all;
 }
 
@@ -79,7 +80,7 @@ int main(int argc, char** argv) {
       show_traffic(session.out(), loop.first_traffic, expected_traffic(options, mesh));
       const int64_t dp_rank = mesh["dp"].coordinate();
       const StepSizes sizes = step_sizes(options, mesh["tp"].coordinate(),
-                                         chunk(options.config().hidden_size, options.dp, dp_rank).size, session.threads());
+                                         chunk(options.config().hidden_size, options.dp, dp_rank).size, session.backend());
       show_memory(session.out(), loop.first_memory,
                   fully_sharded_memory(tensor_parallel_memory(sizes), sizes, options.dp, dp_rank));
     }

@@ -30,6 +30,20 @@ Tensor Backend::full(Shape shape, float value) {
   return x;
 }
 
+Tensor Backend::in_type(Tensor x, DType type) {
+  if (x.dtype() == type) return x;
+  Tensor y = empty(x.shape(), type);
+  cast(x, y);
+  return y;
+}
+
+std::vector<float> Backend::floats(const Tensor& x) {
+  if (x.dtype() == DType::F32) return to_host(x);
+  Tensor y = empty(x.shape());
+  cast(x, y);
+  return to_host(y);
+}
+
 Tensor Backend::clone(const Tensor& x) {
   Tensor y = empty(x.shape(), x.dtype());
   copy(x, y);

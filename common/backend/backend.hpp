@@ -1,8 +1,11 @@
 // What a device must be able to compute: one virtual function a kernel. Layers are written once, on top of this.
 //
 // Letters: N rows (all leading dims together), E features, V vocabulary, B batch, S queries, T keys, H query heads,
-// K key/value heads, D head size. All tensors are f32 unless a comment says otherwise, live on this backend's device, and
-// are owned by the caller. Outputs are written over; "adds" marks those that accumulate. Any size may be 0.
+// K key/value heads, D head size. All tensors live on this backend's device and are owned by the caller. Outputs are
+// written over; "adds" marks those that accumulate. Any size may be 0.
+// Types: activations, their gradients and weights are all f32 or, in one call, all bf16. Always f32: what sums (the
+// gradients of weights: dtable, dweight, dbias), statistics (rstd, lse, max, sum, picked), tables of rope, and all of
+// adamw. Whatever the types, sums inside a kernel are f32 or finer; a bf16 result is rounded once, to nearest even.
 // A wrong shape throws Error with the shapes. Equal inputs give equal bits: no kernel depends on the order of threads.
 #pragma once
 
@@ -34,11 +37,21 @@ struct AdamWStep {
   double lr, beta1, beta2, eps, weight_decay;
   int64_t step;
 };
+// What it works on: a parameter, its gradient, and the means of the gradient and of its square. Equal sizes.
+struct AdamWTensors {
+  Tensor& value;
+  const Tensor& grad;
+  Tensor &mean, &square;
+};
 
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char* name() const = 0;  // "cpu"
+  virtual bool has_bf16() const { return true; }  // false: products of bf16 are right here, but slower than those of f32
+  // Until all that was started is done. A device that works beside the host starts a kernel and returns; only what hands
+  // the host a value waits. Throws Error where one has failed.
+  virtual void wait() const = 0;
 
   // Memory
   virtual Allocator& memory() = 0;
@@ -52,6 +65,8 @@ class Backend {
   virtual void copy(const Tensor& from, Tensor& to) = 0;          // equal shapes
 
   Tensor empty(Shape shape, DType type = DType::F32) { return Tensor(memory(), std::move(shape), type); }
+  Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype()); }
+  Tensor in_type(Tensor x, DType type);  // x itself where it is of that type, else a cast copy
   Tensor full(Shape shape, float value);
   Tensor zeros(Shape shape) { return full(std::move(shape), 0); }
   Tensor clone(const Tensor& x);
@@ -74,6 +89,8 @@ class Backend {
     return values;
   }
 
+  std::vector<float> floats(const Tensor& x);  // to_host of f32 or bf16
+
   // Copies `blocks` runs of `block` elements; run i goes from element from_at + i·from_step to to_at + i·to_step. Any dtype.
   // Throws when a run leaves either tensor.
   virtual void copy_blocks(const Tensor& from, int64_t from_at, int64_t from_step, Tensor& to, int64_t to_at, int64_t to_step,
@@ -84,11 +101,12 @@ class Backend {
 
   // Elements
   virtual void fill(Tensor& x, float value) = 0;
-  virtual void add(Tensor& x, const Tensor& y) = 0;              // x += y
+  virtual void cast(const Tensor& x, Tensor& y) = 0;             // y = x between f32 and bf16; equal types: a copy
+  virtual void add(Tensor& x, const Tensor& y) = 0;              // x += y; an f32 x takes either type of y
   virtual void scale(Tensor& x, float factor) = 0;               // x *= factor
   virtual double squared_norm(const Tensor& x) const = 0;        // Σ x², summed in double
 
-  // c [M,N] = op(a) op(b), or adds with accumulate. Leading dims of a and b fold into rows: [B,S,E] counts as [B·S,E].
+  // c [M,N] = op(a) op(b), or adds with accumulate. a and b are of one type, c of that or f32. Leading dims of a and b fold into rows: [B,S,E] counts as [B·S,E].
   virtual void matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, Tensor& c,
                       bool accumulate = false) = 0;
   virtual void add_bias(Tensor& y, const Tensor& bias) = 0;      // y [N,E] += bias [E]
@@ -110,7 +128,8 @@ class Backend {
   virtual void silu_mul_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, Tensor& dgate, Tensor& dup) = 0;
 
   // Turns element i with element i + D/2 by the angle of its position, in place (half-split form). x [B,S,H,D],
-  // cos and sin [P,D/2], positions [S] i32 in 0..P-1. Backward turns the other way. Su et al., arXiv:2104.09864
+  // cos and sin [P,D/2], positions [S] i32 in 0..P-1: another one throws, a GPU's at the next copy to or from the host.
+  // Backward turns the other way. Su et al., arXiv:2104.09864
   virtual void rope(Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& positions, bool backward) = 0;
 
   // Causal attention, softmax(q kᵀ / sqrt(D)) v, query head h with key/value head h / (H/K). q, y [B,S,H,D], k, v [B,T,K,D],
@@ -129,14 +148,17 @@ class Backend {
   virtual void cross_entropy_backward(Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets,
                                       int64_t begin, int64_t ignore, float factor) = 0;
 
-  virtual void adamw(Tensor& value, const Tensor& grad, Tensor& mean, Tensor& square, const AdamWStep& step) = 0;
+  virtual void adamw(std::span<const AdamWTensors> all, const AdamWStep& step) = 0;
 };
 
 // The processor's backend: oneDNN for matrix products, OpenMP for the rest. threads ≥ 1.
 std::unique_ptr<Backend> make_cpu_backend(int threads);
 // The GPUs that this process sees; 0 where the build has no CUDA or the machine no driver.
 int cuda_devices();
-// Device 0..cuda_devices()-1. Throws UsageError, with what is missing, where there is none.
-std::unique_ptr<Backend> make_cuda_backend(int device);
+// Which card device 0..cuda_devices()-1 is: its PCI address, the same in every process of the machine.
+std::string cuda_device_id(int device);
+// Device 0..cuda_devices()-1. tf32: products of f32 matrices may round their factors to 10 bits of mantissa. Throws
+// UsageError, with what is missing, where there is none.
+std::unique_ptr<Backend> make_cuda_backend(int device, bool tf32 = false);
 
 }  // namespace course

@@ -22,6 +22,7 @@ double ObservedBackend::now() const { return observers_.empty() ? 0 : seconds_no
 
 void ObservedBackend::tell(const char* name, double begin, double flops, double bytes) const {
   if (observers_.empty()) return;
+  if (waits_) inner_->wait();
   const Kernel kernel = {name, flops, bytes, begin, seconds_now()};
   for (const auto& observer : observers_) observer(kernel);
 }
@@ -55,6 +56,12 @@ void ObservedBackend::fill(Tensor& x, float value) {
   const double t = now();
   inner_->fill(x, value);
   tell("fill", t, 0, bytes_of(x));
+}
+
+void ObservedBackend::cast(const Tensor& x, Tensor& y) {
+  const double t = now();
+  inner_->cast(x, y);
+  tell("cast", t, 0, bytes_of(x, y));
 }
 
 void ObservedBackend::add(Tensor& x, const Tensor& y) {
@@ -201,10 +208,12 @@ void ObservedBackend::cross_entropy_backward(Tensor& logits, const Tensor& max, 
   tell("cross_entropy_backward", t, 0, bytes_of(logits, logits, max, sum, targets));
 }
 
-void ObservedBackend::adamw(Tensor& value, const Tensor& grad, Tensor& mean, Tensor& square, const AdamWStep& step) {
+void ObservedBackend::adamw(std::span<const AdamWTensors> all, const AdamWStep& step) {
   const double t = now();
-  inner_->adamw(value, grad, mean, square, step);
-  tell("adamw", t, 0, bytes_of(value, value, grad, mean, mean, square, square));
+  inner_->adamw(all, step);
+  double bytes = 0;
+  for (const auto& [value, grad, mean, square] : all) bytes += bytes_of(value, value, grad, mean, mean, square, square);
+  tell("adamw", t, 0, bytes);
 }
 
 }  // namespace course

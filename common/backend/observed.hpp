@@ -18,7 +18,13 @@ struct Kernel {
   // matmul 2·M·N·K; attention 4·D a query-key pair that is seen, backward 10·D; 0 where bytes are the work
   double flops;
   double bytes;       // that it must at least read and write: each argument once, twice where it is both
-  double begin, end;  // seconds of the steady clock, on the host
+  double begin, end;  // seconds of the steady clock, on the host; see Times
+};
+
+// What `begin` and `end` of a kernel are on a device that works beside the host.
+enum class Times {
+  OfStart,  // when its start began and was over: costs nothing, says nothing of how long it takes
+  OfWork    // when it began and was done: each kernel is waited for, and nothing runs beside another
 };
 
 // Around another Backend. What a kernel does, and what it throws, is the inner one's; a kernel that throws is
@@ -29,10 +35,15 @@ class ObservedBackend : public Backend {
  public:
   explicit ObservedBackend(Backend& inner) : inner_(&inner) {}  // someone else's, which outlives this
   explicit ObservedBackend(std::unique_ptr<Backend> inner) : owned_(std::move(inner)), inner_(owned_.get()) {}
-  void observe(std::function<void(const Kernel&)> observer) { observers_.push_back(std::move(observer)); }
+  void observe(std::function<void(const Kernel&)> observer, Times times = Times::OfStart) {
+    observers_.push_back(std::move(observer));
+    if (times == Times::OfWork) waits_ = true;
+  }
 
   const char* name() const override { return inner_->name(); }
+  bool has_bf16() const override { return inner_->has_bf16(); }
 
+  void wait() const override { inner_->wait(); }
   Allocator& memory() override { return inner_->memory(); }
   MemoryUse memory_use() const override { return inner_->memory_use(); }
   void reset_peak() override { inner_->reset_peak(); }
@@ -44,6 +55,7 @@ class ObservedBackend : public Backend {
                    int64_t blocks, int64_t block) override;
 
   void fill(Tensor& x, float value) override;
+  void cast(const Tensor& x, Tensor& y) override;
   void add(Tensor& x, const Tensor& y) override;
   void scale(Tensor& x, float factor) override;
   double squared_norm(const Tensor& x) const override;
@@ -79,7 +91,7 @@ class ObservedBackend : public Backend {
   void cross_entropy_backward(Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets,
                               int64_t begin, int64_t ignore, float factor) override;
 
-  void adamw(Tensor& value, const Tensor& grad, Tensor& mean, Tensor& square, const AdamWStep& step) override;
+  void adamw(std::span<const AdamWTensors> all, const AdamWStep& step) override;
 
  private:
   double now() const;  // seconds_now(), where someone observes
@@ -88,6 +100,7 @@ class ObservedBackend : public Backend {
   std::unique_ptr<Backend> owned_;
   Backend* inner_;
   std::vector<std::function<void(const Kernel&)>> observers_;
+  bool waits_ = false;
 };
 
 }  // namespace course

@@ -1,6 +1,7 @@
 #include "common/backend/shapes.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 namespace course::shapes {
@@ -30,6 +31,18 @@ void is(const char* what, const Tensor& x, const Shape& shape) {
 
 void at_least(const char* what, const Tensor& x, int64_t rank) {
   require(x.rank() >= rank, what, ": ", show(x.shape()), " has fewer than ", rank, " dims");
+}
+
+// The tensors that a kernel takes in either type: all f32 or all bf16.
+void one_type(const char* kernel, std::initializer_list<const Tensor*> all) {
+  const DType type = (*all.begin())->dtype();
+  require(type == DType::F32 || type == DType::BF16, kernel, ": ", name_of(type), " is neither f32 nor bf16");
+  for (const Tensor* x : all)
+    require(x->dtype() == type, kernel, ": ", name_of(type), " and ", name_of(x->dtype()), " in one call");
+}
+
+void is_f32(const char* what, const Tensor& x) {
+  require(x.dtype() == DType::F32, what, " is ", name_of(x.dtype()), " and should be f32");
 }
 
 // Runs of a copy all lie inside x. The first and the last are the outermost, whichever way the steps go.
@@ -73,7 +86,17 @@ void check_copy_blocks(const Tensor& from, int64_t from_at, int64_t from_step, c
   runs_fit("to", to, to_at, to_step, blocks, block);
 }
 
-void check_add(const Tensor& x, const Tensor& y) { same("add", x, y); }
+void check_cast(const Tensor& x, const Tensor& y) {
+  same("cast: x and y", x, y);
+  for (const DType type : {x.dtype(), y.dtype()})
+    require(type == DType::F32 || type == DType::BF16, "cast: ", name_of(type), " is neither f32 nor bf16");
+}
+
+void check_add(const Tensor& x, const Tensor& y) {
+  same("add", x, y);
+  one_type("add: x", {&x}), one_type("add: y", {&y});
+  require(x.dtype() == DType::F32 || y.dtype() == DType::BF16, "add: f32 to a bf16 sum");
+}
 
 MatmulSizes check_matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, const Tensor& c) {
   at_least("matmul", a, 2), at_least("matmul", b, 2), at_least("matmul", c, 2);
@@ -82,27 +105,34 @@ MatmulSizes check_matmul(const Tensor& a, bool transpose_a, const Tensor& b, boo
   if (transpose_b) std::swap(k, N);
   require(K == k && rows_of(c) == M && c.dim(-1) == N, "matmul: a ", show(a.shape()), transpose_a ? " transposed" : "",
           ", b ", show(b.shape()), transpose_b ? " transposed" : "", " and c ", show(c.shape()), " do not fit");
+  one_type("matmul", {&a, &b});
+  require(c.dtype() == DType::F32 || c.dtype() == a.dtype(), "matmul: c is ", name_of(c.dtype()), ", a and b are ",
+          name_of(a.dtype()));
   return {M, N, K};
 }
 
 void check_add_bias(const Tensor& y, const Tensor& bias) {
   at_least("add_bias", y, 1);
   holds("add_bias: bias", bias, y.dim(-1));
+  one_type("add_bias", {&y, &bias});
 }
 
 void check_sum_rows(const Tensor& dy, const Tensor& dbias) {
   at_least("sum_rows", dy, 1);
   holds("sum_rows: dbias", dbias, dy.dim(-1));
+  one_type("sum_rows", {&dy}), is_f32("sum_rows: dbias", dbias);
 }
 
 void check_embedding(const Tensor& ids, const Tensor& table, const Tensor& y) {
   require(table.rank() == 2, "embedding: the table ", show(table.shape()), " should have 2 dims");
   holds("embedding: y", y, ids.numel() * table.dim(1));
+  one_type("embedding", {&table, &y});
 }
 
 void check_embedding_backward(const Tensor& ids, const Tensor& dy, const Tensor& dtable) {
   require(dtable.rank() == 2, "embedding_backward: the table ", show(dtable.shape()), " should have 2 dims");
   holds("embedding_backward: dy", dy, ids.numel() * dtable.dim(1));
+  one_type("embedding_backward", {&dy}), is_f32("embedding_backward: dtable", dtable);
 }
 
 void check_rms_norm(const Tensor& x, const Tensor& weight, const Tensor& y, const Tensor& rstd) {
@@ -110,6 +140,7 @@ void check_rms_norm(const Tensor& x, const Tensor& weight, const Tensor& y, cons
   holds("rms_norm: weight", weight, x.dim(-1));
   same("rms_norm: x and y", x, y);
   holds("rms_norm: rstd", rstd, rows_of(x));
+  one_type("rms_norm", {&x, &weight, &y}), is_f32("rms_norm: rstd", rstd);
 }
 
 void check_rms_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& rstd,
@@ -120,18 +151,25 @@ void check_rms_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& we
   holds("rms_norm_backward: weight", weight, x.dim(-1));
   holds("rms_norm_backward: dweight", dweight, x.dim(-1));
   holds("rms_norm_backward: rstd", rstd, rows_of(x));
+  one_type("rms_norm_backward", {&dy, &x, &weight, &dx});
+  is_f32("rms_norm_backward: rstd", rstd), is_f32("rms_norm_backward: dweight", dweight);
 }
 
-void check_gelu(const Tensor& x, const Tensor& y) { same("gelu", x, y); }
+void check_gelu(const Tensor& x, const Tensor& y) {
+  same("gelu", x, y);
+  one_type("gelu", {&x, &y});
+}
 
 void check_gelu_backward(const Tensor& dy, const Tensor& x, const Tensor& dx) {
   same("gelu_backward: dy and x", dy, x);
   same("gelu_backward: dx and x", dx, x);
+  one_type("gelu_backward", {&dy, &x, &dx});
 }
 
 void check_silu_mul(const Tensor& gate, const Tensor& up, const Tensor& y) {
   same("silu_mul: gate and up", gate, up);
   same("silu_mul: gate and y", gate, y);
+  one_type("silu_mul", {&gate, &up, &y});
 }
 
 void check_silu_mul_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, const Tensor& dgate,
@@ -140,6 +178,7 @@ void check_silu_mul_backward(const Tensor& dy, const Tensor& gate, const Tensor&
   same("silu_mul_backward: gate and dy", gate, dy);
   same("silu_mul_backward: gate and dgate", gate, dgate);
   same("silu_mul_backward: gate and dup", gate, dup);
+  one_type("silu_mul_backward", {&dy, &gate, &up, &dgate, &dup});
 }
 
 void check_rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& positions) {
@@ -148,10 +187,11 @@ void check_rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Ten
           show(x.shape()));
   same("rope: cos and sin", cos, sin);
   holds("rope: positions", positions, x.dim(1));
+  one_type("rope", {&x}), is_f32("rope: cos", cos), is_f32("rope: sin", sin);
 }
 
-void refuse_position(int32_t position, const Tensor& cos) {
-  fail(cat("rope: position ", position, " in a table of ", cos.dim(0)));
+void refuse_position(int32_t position, int64_t table) {
+  fail(cat("rope: position ", position, " in a table of ", table));
 }
 
 AttentionSizes check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* attend, const Tensor& y,
@@ -159,6 +199,7 @@ AttentionSizes check_attention(const Tensor& q, const Tensor& k, const Tensor& v
   const AttentionSizes z = attention_sizes(q, k, v, attend);
   same("attention: q and y", q, y);
   is("attention: lse", lse, {z.B, z.H, z.S});
+  one_type("attention", {&q, &k, &v, &y}), is_f32("attention: lse", lse);
   return z;
 }
 
@@ -172,24 +213,28 @@ AttentionSizes check_attention_backward(const Tensor& dy, const Tensor& q, const
   same("attention_backward: k and dk", k, dk);
   same("attention_backward: v and dv", v, dv);
   is("attention_backward: lse", lse, {z.B, z.H, z.S});
+  one_type("attention_backward", {&dy, &q, &k, &v, &y, &dq, &dk, &dv}), is_f32("attention_backward: lse", lse);
   return z;
 }
 
 void check_row_max(const Tensor& logits, const Tensor& max) {
   at_least("row_max", logits, 1);
   holds("row_max: max", max, rows_of(logits));
+  one_type("row_max", {&logits}), is_f32("row_max: max", max);
 }
 
 void check_row_sum_exp(const Tensor& logits, const Tensor& max, const Tensor& sum) {
   at_least("row_sum_exp", logits, 1);
   holds("row_sum_exp: max", max, rows_of(logits));
   holds("row_sum_exp: sum", sum, rows_of(logits));
+  one_type("row_sum_exp", {&logits}), is_f32("row_sum_exp: max", max), is_f32("row_sum_exp: sum", sum);
 }
 
 void check_pick(const Tensor& logits, const Tensor& targets, const Tensor& picked) {
   at_least("pick", logits, 1);
   holds("pick: targets", targets, rows_of(logits));
   holds("pick: picked", picked, rows_of(logits));
+  one_type("pick", {&logits}), is_f32("pick: picked", picked);
 }
 
 void check_cross_entropy_backward(const Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets) {
@@ -197,13 +242,18 @@ void check_cross_entropy_backward(const Tensor& logits, const Tensor& max, const
   holds("cross_entropy_backward: max", max, rows_of(logits));
   holds("cross_entropy_backward: sum", sum, rows_of(logits));
   holds("cross_entropy_backward: targets", targets, rows_of(logits));
+  one_type("cross_entropy_backward", {&logits});
+  is_f32("cross_entropy_backward: max", max), is_f32("cross_entropy_backward: sum", sum);
 }
 
-void check_adamw(const Tensor& value, const Tensor& grad, const Tensor& mean, const Tensor& square,
-                 const AdamWStep& step) {
-  same("adamw: value and grad", value, grad);
-  same("adamw: value and mean", value, mean);
-  same("adamw: value and square", value, square);
+void check_adamw(std::span<const AdamWTensors> all, const AdamWStep& step) {
+  for (const auto& [value, grad, mean, square] : all) {
+    same("adamw: value and grad", value, grad);
+    same("adamw: value and mean", value, mean);
+    same("adamw: value and square", value, square);
+    for (const Tensor* x : {&std::as_const(value), &grad, &std::as_const(mean), &std::as_const(square)})
+      is_f32("adamw: a tensor", *x);
+  }
   require(step.step >= 1, "adamw: steps count from 1, not ", step.step);
 }
 

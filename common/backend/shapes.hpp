@@ -1,6 +1,6 @@
-// What each kernel asks of its arguments, said once for all devices. A check throws Error with the shapes; the letters
-// and meanings are those of common/backend/backend.hpp. Types are checked by Tensor::data, where a kernel takes the
-// memory.
+// What each kernel asks of its arguments, said once for all devices. A check throws Error with the shapes or the
+// types; the letters and meanings are those of common/backend/backend.hpp. Types of ids are checked by Tensor::data,
+// where a kernel takes the memory.
 #pragma once
 
 #include "common/backend/backend.hpp"
@@ -14,6 +14,7 @@ void check_copy(const Tensor& from, const Tensor& to);
 void check_copy_blocks(const Tensor& from, int64_t from_at, int64_t from_step, const Tensor& to, int64_t to_at,
                        int64_t to_step, int64_t blocks, int64_t block);
 
+void check_cast(const Tensor& x, const Tensor& y);  // the types too
 void check_add(const Tensor& x, const Tensor& y);
 
 struct MatmulSizes {
@@ -38,7 +39,8 @@ void check_silu_mul_backward(const Tensor& dy, const Tensor& gate, const Tensor&
 
 // The shapes alone; that no position leaves the table is for the backend to find, where the positions lie.
 void check_rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& positions);
-[[noreturn]] void refuse_position(int32_t position, const Tensor& cos);
+[[noreturn]] void refuse_position(int32_t position, int64_t table);  // of so many positions
+[[noreturn]] inline void refuse_position(int32_t position, const Tensor& cos) { refuse_position(position, cos.dim(0)); }
 
 struct AttentionSizes {
   int64_t B, S, T, H, K, D;
@@ -54,7 +56,6 @@ void check_row_sum_exp(const Tensor& logits, const Tensor& max, const Tensor& su
 void check_pick(const Tensor& logits, const Tensor& targets, const Tensor& picked);
 void check_cross_entropy_backward(const Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets);
 
-void check_adamw(const Tensor& value, const Tensor& grad, const Tensor& mean, const Tensor& square,
-                 const AdamWStep& step);
+void check_adamw(std::span<const AdamWTensors> all, const AdamWStep& step);
 
 }  // namespace course::shapes

@@ -65,24 +65,25 @@ std::string ranks_named(const std::vector<int>& ranks) {
   return text;
 }
 
-CardWords card_for(const std::optional<Call>& call, Beside beside, int64_t number, const std::string& axis, Site at,
-               int ranks) {
+CardWords card_for(const Meeting& meeting, int64_t number, const std::string& axis, Site at, int ranks) {
   CardWords words(kCardWords + 2 * ranks);
   Card card = {};
   card.number = number;
-  card.op = kBeside + static_cast<int>(beside);
   card.peer = -1;
   card.line = at.line();
   std::strncpy(card.axis, axis.c_str(), sizeof card.axis - 1);
   std::strncpy(card.file, file_name(at.file_name()), sizeof card.file - 1);
-  if (call) {
-    card.op = static_cast<int>(call->op);
-    card.elements = call->whole().count;
-    card.type = static_cast<int>(call->whole().type);
-    card.reduce = static_cast<int>(call->reduce);
-    card.peer = call->peer;
-    std::copy(call->counts.begin(), call->counts.end(), words.begin() + kCardWords);
-    std::copy(call->receive_counts.begin(), call->receive_counts.end(), words.begin() + kCardWords + ranks);
+  if (const Beside* beside = std::get_if<Beside>(&meeting)) {
+    card.op = kBeside + static_cast<int>(*beside);
+  } else {
+    const Call& call = std::get<Call>(meeting);
+    card.op = static_cast<int>(call.op);
+    card.elements = call.whole().count;
+    card.type = static_cast<int>(call.whole().type);
+    card.reduce = static_cast<int>(call.reduce);
+    card.peer = call.peer;
+    std::copy(call.counts.begin(), call.counts.end(), words.begin() + kCardWords);
+    std::copy(call.receive_counts.begin(), call.receive_counts.end(), words.begin() + kCardWords + ranks);
   }
   std::memcpy(words.data(), &card, sizeof card);
   return words;

@@ -1,8 +1,8 @@
 // What a rank says of a call before it starts, and what the ranks of a group disagree about: no MPI in here.
 #pragma once
 
-#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "common/comm/comm.hpp"
@@ -11,6 +11,8 @@ namespace course {
 
 // What passes between ranks beside the operations of Comm.
 enum class Beside { Split, End };  // a group is cut into parts; a rank has come to the end of its program
+
+using Meeting = std::variant<Call, Beside>;  // what the ranks of a group must all come to
 
 // A card travels as words of 64 bits, as many on every rank of a group: the fixed part, then the counts and the receive
 // counts, one a rank.
@@ -24,9 +26,7 @@ struct Card {
   char axis[20], file[40];  // cut at the end
 };
 
-// The card of one call; `beside` where there is none.
-CardWords card_for(const std::optional<Call>& call, Beside beside, int64_t number, const std::string& axis, Site at,
-               int ranks);
+CardWords card_for(const Meeting& meeting, int64_t number, const std::string& axis, Site at, int ranks);
 const Card& card_of(const CardWords& words);
 
 // "all-reduce", "split", "the end of the program".

@@ -30,7 +30,7 @@ bool came(MPI_Request receive) {
 
 struct Checked::Entry {
   Checked* group;            // null once the group is gone
-  std::optional<Call> call;  // none: what is beside the calls
+  Meeting meeting;
   Site at;
   int from = -1;  // of a message; a group's call has -1. Calls of one group and `from` start in order
   CardWords mine;
@@ -43,7 +43,13 @@ struct Checked::Entry {
   Patience patience, grace;
   int64_t noted = 0;  // on the board
 
-  bool same_order(const Entry& other) const { return group == other.group && from == other.from; }
+  const Call* call() const { return std::get_if<Call>(&meeting); }  // null: what is beside the calls
+  bool on_device() const { return call() && call()->whole().device != Device::Cpu; }
+  // Whether the two must start in the order in which they were called.
+  bool same_order(const Entry& other) const {
+    return (group == other.group && from == other.from) ||
+           (group && other.group && on_device() && other.on_device());
+  }
 };
 
 struct Checked::Together {
@@ -53,7 +59,7 @@ struct Checked::Together {
   std::set<std::string> notes;               // said already
 
   void advance();
-  bool poll(Entry& entry);
+  bool poll(Entry& entry, Until until);
   void look_for_missing(Entry& entry);
   void note_lines(const Entry& entry);
   [[noreturn]] void give_up(const std::string& why, Site at);
@@ -79,26 +85,26 @@ Checked::~Checked() {
 }
 
 std::unique_ptr<Comm> Checked::split(int color, int key, const std::string& name, Site at) {
-  if (size() > 1) exchange(std::nullopt, Beside::Split, at).wait();
+  if (size() > 1) exchange(Beside::Split, at).wait();
   MPI_Comm part;
   auto inner_part = inner().split(color, key, name, at);
   check(MPI_Comm_split(own_, color, key, &part), "MPI_Comm_split");
   return std::unique_ptr<Checked>(new Checked(std::move(inner_part), part, together_));
 }
 
-Work Checked::start(const Call& call) { return size() == 1 ? inner().start(call) : exchange(call, Beside::Split, call.at); }
+Work Checked::start(const Call& call) { return size() == 1 ? inner().start(call) : exchange(call, call.at); }
 
 void Checked::end(Site at) {
   if (together_->board) together_->board->comes_to_end();
-  if (size() > 1) exchange(std::nullopt, Beside::End, at).wait();
+  if (size() > 1) exchange(Beside::End, at).wait();
 }
 
 // "call 8 on tp, all-reduce"
 std::string Checked::title_of(const Entry& entry) const {
   const Card& card = card_of(entry.mine);
   const int peer = card.peer < 0 ? -1 : world_ranks_[card.peer];
-  if (entry.call && entry.call->op == Op::Send) return cat("message ", card.number, " to rank ", peer, " on ", name());
-  if (entry.call && entry.call->op == Op::Recv)
+  if (entry.call() && entry.call()->op == Op::Send) return cat("message ", card.number, " to rank ", peer, " on ", name());
+  if (entry.call() && entry.call()->op == Op::Recv)
     return cat("message ", card.number, " from rank ", peer, " on ", name());
   return cat("call ", card.number, " on ", name(), ", ", operation_of(card));
 }
@@ -109,18 +115,19 @@ std::string Checked::verdict(const Entry& entry) const {
   return message_disagreement(entry.cards[entry.from], entry.mine, world_ranks_[entry.from], world_ranks_[rank()]);
 }
 
-Work Checked::exchange(const std::optional<Call>& call, Beside beside, Site at) {
+Work Checked::exchange(const Meeting& meeting, Site at) {
   const int P = size();
+  const Call* call = std::get_if<Call>(&meeting);
   const bool sends = call && call->op == Op::Send, receives = call && call->op == Op::Recv;
   const int64_t number = sends || receives ? ++messages_[{call->op, call->peer}] : ++calls_;
   auto entry = std::make_shared<Entry>();
   entry->group = this;
-  entry->call = call;
+  entry->meeting = meeting;
   entry->at = at;
-  entry->mine = card_for(call, beside, number, name(), at, P);
+  entry->mine = card_for(meeting, number, name(), at, P);
   entry->cards.resize(P);
-  if (together_->board &&
-      (call || beside != Beside::End)) {  // before the cards go: who compares them finds the call on the board
+  const bool noted = call || std::get<Beside>(meeting) != Beside::End;
+  if (together_->board && noted) {  // before the cards go: who compares them finds the call on the board
     const int64_t bytes = call ? call->whole().count * size_of(call->whole().type) : 0;
     const int peer = call && call->peer >= 0 ? world_ranks_[call->peer] : -1;
     entry->noted = together_->board->begin({number, operation_of(card_of(entry->mine)), bytes, peer, name(), at});
@@ -137,8 +144,9 @@ Work Checked::exchange(const std::optional<Call>& call, Beside beside, Site at) 
   };
   if (sends) {  // waits for nobody
     tell(call->peer, kMessage);
-    entry->agreed = entry->started = true;
-    entry->inner = inner().start(*call);
+    entry->agreed = true;
+    entry->started = !entry->on_device();
+    if (entry->started) entry->inner = inner().start(*call);
   } else if (receives) {
     entry->from = call->peer;
     expect(call->peer, kMessage);
@@ -149,7 +157,7 @@ Work Checked::exchange(const std::optional<Call>& call, Beside beside, Site at) 
   }
   together_->open.push_back(entry);
   together_->advance();
-  return Work([entry, together = together_] { return together->poll(*entry); });
+  return Work([entry, together = together_](Until until) { return together->poll(*entry, until); });
 }
 
 void Checked::Together::advance() {
@@ -170,7 +178,7 @@ void Checked::Together::advance() {
     if (entry->agreed && !entry->started && wanted &&
         std::all_of(open.begin(), before, [&](const auto& e) { return e->started || !e->same_order(*entry); })) {
       entry->started = true;
-      if (entry->call) entry->inner = entry->group->inner().start(*entry->call);
+      if (entry->call()) entry->inner = entry->group->inner().start(*entry->call());
     }
     if (entry->started && all_done(entry->sends))
       open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
@@ -179,12 +187,13 @@ void Checked::Together::advance() {
   }
 }
 
-bool Checked::Together::poll(Entry& entry) {
+bool Checked::Together::poll(Entry& entry, Until until) {
   advance();
   if (!entry.failed.empty()) throw Error(entry.failed, entry.at);
   std::string stuck;
   try {
-    if (entry.started && entry.inner.test()) {
+    if (entry.group) entry.group->inner().look();
+    if (entry.started && entry.inner.reached(until)) {
       if (board) board->end(entry.noted);
       return true;
     }
@@ -199,7 +208,7 @@ bool Checked::Together::poll(Entry& entry) {
 
 void Checked::Together::look_for_missing(Entry& entry) {
   const double waited = entry.patience.waited();
-  const bool over = *timeout > 0 && waited >= *timeout, sends = entry.call && entry.call->op == Op::Send;
+  const bool over = *timeout > 0 && waited >= *timeout, sends = entry.call() && entry.call()->op == Op::Send;
   if (!over && ((entry.started && !sends) || waited < kGrace || !board)) return;
 
   // Who is missing: here, or at an earlier call of the group that must start first.
@@ -214,7 +223,7 @@ void Checked::Together::look_for_missing(Entry& entry) {
   };
   for (size_t i = 0; !held.agreed && i < held.receives.size(); ++i)
     if (!came(held.receives[i])) misses(held.awaited[i]);
-  if (sends) misses(entry.call->peer);
+  if (sends) misses(entry.call()->peer);
   const std::string call = held.group->title_of(held);
   if (!ended.empty() && entry.grace.waited() >= kGrace)
     give_up(cat(call, ": ", ranks_named(ended), ended.size() == 1 ? " has" : " have", " ended and will not come"),

@@ -14,8 +14,8 @@
 // The check is asynchronous, as the call is: the Work that is returned first completes the exchange, then starts the
 // call. The calls of one group start in the order in which they were made. Every poll moves the calls of all groups, so
 // a rank that waits for tp does not hold up dp. While nobody polls a call that others are late for, it does not start.
-// Groups may start their calls in different orders on different ranks: right for MPI, not for NCCL, which needs one
-// order for all.
+// Groups may start their calls in different orders on different ranks: right for MPI, not for NCCL, whose calls share a
+// stream. So calls on a device's memory start in the order in which this rank made them, whatever their group.
 //
 // Send and recv concern two ranks: the sender's card goes ahead of the message, and the receiver compares. Sends do not
 // wait.
@@ -34,7 +34,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -60,7 +59,7 @@ class Checked : public CommDecorator {
   friend std::unique_ptr<Checked> make_checked(std::unique_ptr<Comm> inner, MPI_Comm group,
                                                std::shared_ptr<const double> timeout, std::shared_ptr<Board> board);
   Checked(std::unique_ptr<Comm> inner, MPI_Comm own, std::shared_ptr<Together> together);
-  Work exchange(const std::optional<Call>& call, Beside beside, Site at);
+  Work exchange(const Meeting& meeting, Site at);
   std::string verdict(const Entry& entry) const;
   std::string title_of(const Entry& entry) const;
 

@@ -35,16 +35,16 @@ const char* name_of(Op op) {
 
 Work::~Work() noexcept(false) {
   // While an exception unwinds, the other ranks may never come: waiting would turn the error into a hang.
-  if (done_ && std::uncaught_exceptions() == 0) wait();
+  if (reached_ && std::uncaught_exceptions() == 0) wait();
 }
 
-bool Work::test() {
-  if (done_ && done_()) done_ = nullptr;
-  return !done_;
+bool Work::reached(Until until) {
+  if (reached_ && reached_(until)) reached_ = nullptr;
+  return !reached_;
 }
 
 void Work::wait() {
-  while (!test()) sched_yield();
+  while (!reached(Until::Ordered)) sched_yield();
 }
 
 void Comm::check_counts(Op op, const Counts& counts, int64_t whole, int64_t shard) const {

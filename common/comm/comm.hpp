@@ -35,24 +35,33 @@ struct Elements {
   Device device;
 };
 
+// How far a call has come.
+enum class Until {
+  Complete,  // it is over
+  Ordered    // whatever this rank computes from now on comes after it. A GPU is told to wait, and the host goes on at once;
+             // for everybody else it is the same as Complete
+};
+
 // A call under way. Destroying it waits, so that memory never goes back while others still read it.
 class Work {
  public:
-  // `done` polls: true once the call has completed. No function: complete already.
+  // `reached` polls: true once the call has come so far, and then it is asked no more. No function: complete already.
   Work() = default;
-  explicit Work(std::function<bool()> done) : done_(std::move(done)) {}
-  Work(Work&& other) noexcept : done_(std::exchange(other.done_, nullptr)) {}
+  explicit Work(std::function<bool(Until)> reached) : reached_(std::move(reached)) {}
+  explicit Work(std::function<bool()> done) : reached_([done = std::move(done)](Until) { return done(); }) {}
+  Work(Work&& other) noexcept : reached_(std::exchange(other.reached_, nullptr)) {}
   Work& operator=(Work&& other) noexcept {
-    std::swap(done_, other.done_);
+    std::swap(reached_, other.reached_);
     return *this;
   }
   ~Work() noexcept(false);  // the wait may find that another rank did not come
 
-  bool test();  // lets the call advance; true once it is complete
-  void wait();  // yields the processor between polls, so that ranks that share a core get on
+  bool test() { return reached(Until::Complete); }  // lets the call advance; true once it is complete
+  void wait();  // until Ordered; yields the processor between polls, so that ranks that share a core get on
+  bool reached(Until until);  // one poll
 
  private:
-  std::function<bool()> done_;
+  std::function<bool(Until)> reached_;
 };
 
 using Counts = std::vector<int64_t>;  // one number of elements a rank
@@ -119,6 +128,9 @@ class Comm {
   // Starts a call that the functions above have checked: a decorator hands it to the Comm that it wraps, a transport
   // moves the bytes. The call's memory must live until the Work is complete; the Call itself need not.
   virtual Work start(const Call& call) = 0;
+
+  // For whoever waits on the host for something else: looks after calls under way that get on by themselves (NCCL's).
+  virtual void look() {}
 
  private:
   template <typename T>

@@ -14,6 +14,7 @@ class CommDecorator : public Comm {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   const std::string& name() const override { return inner_->name(); }
+  void look() override { inner_->look(); }
 
  protected:
   explicit CommDecorator(Comm& inner) : inner_(&inner) {}  // someone else's, which outlives this

@@ -7,7 +7,7 @@
 //   gather->wait();
 //
 // MPICH moves the bytes of a started call only while this rank is inside some MPI call, so a rank that computes for long
-// looks in now and then. On a GPU the communication stream moves by itself, and polling only notices the end.
+// looks in now and then. On a GPU the communication stream moves by itself (nccl_comm.hpp), and polling only notices the end.
 #pragma once
 
 #include <memory>

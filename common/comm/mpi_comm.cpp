@@ -1,8 +1,10 @@
 #include "common/comm/mpi_comm.hpp"
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "common/comm/direct.hpp"
 #include "common/comm/patience.hpp"
 #include "common/comm/pieces.hpp"
 #include "common/last_words.hpp"
@@ -29,13 +31,36 @@ MPI_Datatype mpi_type(DType type) {
     case DType::I64: return MPI_INT64_T;
     case DType::F64: return MPI_DOUBLE;
     case DType::U8: return MPI_UINT8_T;
-    case DType::BF16: break;
+    case DType::BF16: return MPI_UINT16_T;  // MPI 4.0 has no such type: its bits travel, and half_op reduces them
   }
-  fail(cat("MPI cannot add or compare ", name_of(type)));
+  fail("no such dtype");
 }
 
-// Types that only travel need no arithmetic.
-MPI_Datatype moved_type(DType type) { return type == DType::BF16 ? MPI_UINT16_T : mpi_type(type); }
+// One step of a reduction: in f32, and rounded again. Commutative to the bit, as MPI's own are.
+template <float reduce(float, float)>
+void reduce_half(void* from, void* into, int* count, MPI_Datatype*) {
+  const BFloat16* in = static_cast<const BFloat16*>(from);
+  BFloat16* sum = static_cast<BFloat16*>(into);
+  for (int i = 0; i < *count; ++i) sum[i] = BFloat16(reduce(sum[i], in[i]));
+}
+
+float plus(float a, float b) { return a + b; }
+float larger(float a, float b) { return std::isnan(a) || a > b ? a : b; }
+
+MPI_Op half_op(Reduce reduce) {
+  const auto made = [](MPI_User_function* step) {
+    MPI_Op op;
+    check(MPI_Op_create(step, true, &op), "MPI_Op_create");
+    return op;
+  };
+  static const MPI_Op sum = made(reduce_half<plus>), max = made(reduce_half<larger>);
+  return reduce == Reduce::Sum ? sum : max;
+}
+
+MPI_Op mpi_op(Reduce reduce, DType type) {
+  if (type == DType::BF16) return half_op(reduce);
+  return reduce == Reduce::Sum ? MPI_SUM : MPI_MAX;
+}
 
 int to_int(int64_t n, Op op) {
   require(n >= 0 && n <= std::numeric_limits<int>::max(), name_of(op), ": ", n,
@@ -81,7 +106,8 @@ class MpiComm : public Comm {
   }
 
   Work start(const Call& call) override {
-    require(call.in.device == Device::Cpu && call.out.device == Device::Cpu, "MPI was given a GPU's memory; Staged takes it there");
+    require((call.in.device == Device::Cpu && call.out.device == Device::Cpu) || (size_ > 1 && mpi_takes_gpu_memory()),
+            "MPI was given a GPU's memory; Staged takes it there");
     if (size_ == 1) return copied(call.in, call.out);
     note_collective(name_of(call.op), call.at);
     if (needs_pieces(call, limit_)) {
@@ -93,39 +119,40 @@ class MpiComm : public Comm {
     MPI_Request r;
     switch (call.op) {
       case Op::Broadcast:
-        check(MPI_Ibcast(in.data, to_int(in.count, call.op), moved_type(in.type), call.peer, comm_, &r), "MPI_Ibcast");
+        check(MPI_Ibcast(in.data, to_int(in.count, call.op), mpi_type(in.type), call.peer, comm_, &r), "MPI_Ibcast");
         return pending(r, call.op);
       case Op::AllReduce:
         check(MPI_Iallreduce(MPI_IN_PLACE, in.data, to_int(in.count, call.op), mpi_type(in.type),
-                             call.reduce == Reduce::Sum ? MPI_SUM : MPI_MAX, comm_, &r),
+                             mpi_op(call.reduce, in.type), comm_, &r),
               "MPI_Iallreduce");
         return pending(r, call.op);
       case Op::AllGather: {
         const auto parts = std::make_shared<Parts>(call.counts, call.op);
-        check(MPI_Iallgatherv(in.data, parts->counts[rank_], moved_type(in.type), out.data, parts->counts.data(),
-                              parts->begins.data(), moved_type(out.type), comm_, &r),
+        check(MPI_Iallgatherv(in.data, parts->counts[rank_], mpi_type(in.type), out.data, parts->counts.data(),
+                              parts->begins.data(), mpi_type(out.type), comm_, &r),
               "MPI_Iallgatherv");
         return pending(r, call.op, parts);
       }
       case Op::ReduceScatter: {
         const auto parts = std::make_shared<Parts>(call.counts, call.op);
-        check(MPI_Ireduce_scatter(in.data, out.data, parts->counts.data(), mpi_type(in.type), MPI_SUM, comm_, &r),
+        check(MPI_Ireduce_scatter(in.data, out.data, parts->counts.data(), mpi_type(in.type),
+                                  mpi_op(Reduce::Sum, in.type), comm_, &r),
               "MPI_Ireduce_scatter");
         return pending(r, call.op, parts);
       }
       case Op::AllToAll: {
         const auto both = std::make_shared<std::pair<Parts, Parts>>(Parts(call.counts, call.op), Parts(call.receive_counts, call.op));
         const auto& [to, from] = *both;
-        check(MPI_Ialltoallv(in.data, to.counts.data(), to.begins.data(), moved_type(in.type), out.data, from.counts.data(),
-                             from.begins.data(), moved_type(out.type), comm_, &r),
+        check(MPI_Ialltoallv(in.data, to.counts.data(), to.begins.data(), mpi_type(in.type), out.data, from.counts.data(),
+                             from.begins.data(), mpi_type(out.type), comm_, &r),
               "MPI_Ialltoallv");
         return pending(r, call.op, both);
       }
       case Op::Send:
-        check(MPI_Isend(in.data, to_int(in.count, call.op), moved_type(in.type), call.peer, 0, comm_, &r), "MPI_Isend");
+        check(MPI_Isend(in.data, to_int(in.count, call.op), mpi_type(in.type), call.peer, 0, comm_, &r), "MPI_Isend");
         return pending(r, call.op);
       case Op::Recv:
-        check(MPI_Irecv(out.data, to_int(out.count, call.op), moved_type(out.type), call.peer, 0, comm_, &r), "MPI_Irecv");
+        check(MPI_Irecv(out.data, to_int(out.count, call.op), mpi_type(out.type), call.peer, 0, comm_, &r), "MPI_Irecv");
         return pending(r, call.op);
       case Op::Barrier: check(MPI_Ibarrier(comm_, &r), "MPI_Ibarrier"); return pending(r, call.op);
     }

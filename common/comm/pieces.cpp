@@ -60,8 +60,8 @@ std::vector<Call> in_pieces(const Call& call, int rank, int64_t limit) {
 Work all_of(std::vector<Work> works) {
   const auto shared = std::make_shared<std::vector<Work>>(std::move(works));
   // In order: one poll of MPI lets all of them advance.
-  return Work([shared, done = size_t{0}]() mutable {
-    while (done < shared->size() && (*shared)[done].test()) ++done;
+  return Work([shared, done = size_t{0}](Until until) mutable {
+    while (done < shared->size() && (*shared)[done].reached(until)) ++done;
     return done == shared->size();
   });
 }

@@ -68,8 +68,8 @@ Work Recorder::start(const Call& call) {
   if (size() == 1) return {};
   const std::string axis = is_tensor_type(call.whole().type) ? name() : "host";
   traffic_->add(call.op, axis, {1, sent_bytes(call, rank(), size()), 0});
-  return Work([this, op = call.op, axis, work, begin] {
-    const bool done = work->test();
+  return Work([this, op = call.op, axis, work, begin](Until until) {
+    const bool done = work->reached(until);
     if (done) traffic_->add(op, axis, {0, 0, seconds_now() - begin});
     return done;
   });

@@ -101,6 +101,9 @@ Cli::Cli(const std::string& program, const std::string& what) : impl_(std::make_
   impl_->app.name(program);
   impl_->app.get_formatter()->column_width(34);
   add("--device", impl_->session.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
+  add("--tf32", impl_->session.tf32, "a GPU's f32 matrix products take 10 bits of mantissa: faster, three digits");
+  add("--nccl", impl_->session.nccl, "GPUs' collectives by NCCL: auto (one rank a GPU), shared (untried), off")
+      .one_of({"auto", "shared", "off"});
   add("--threads", impl_->session.threads, "threads a rank; 0: the node's cores over its ranks")
       .not_negative()
       .at_most(1024);

@@ -49,8 +49,8 @@ class Cli {
   void add(const std::string& flag, bool& value, const std::string& help);
   bool given(const std::string& flag) const;  // after parse()
 
-  // Reads the command line, then sets up the session by the flags that every program has: --device, --threads,
-  // --timeout, --trace, --check-collectives.
+  // Reads the command line, then sets up the session by the flags that every program has: --device, --tf32, --nccl,
+  // --threads, --timeout, --trace, --check-collectives.
   void parse(Session& session);
 
  private:

@@ -8,15 +8,18 @@
 #include <csignal>
 #include <fstream>
 #include <iostream>
+#include <set>
 #include <utility>
 
 #include "common/comm/checked.hpp"
+#include "common/comm/direct.hpp"
 #include "common/comm/mpi_comm.hpp"
+#include "common/comm/nccl_comm.hpp"
 #include "common/comm/staged.hpp"
-#include "common/comm/timed.hpp"
 #include "common/last_words.hpp"
 #include "common/support/cli.hpp"
 #include "common/support/table.hpp"
+#include "common/support/timed.hpp"
 
 namespace course {
 namespace {
@@ -28,6 +31,7 @@ int64_t cores() {
 
 struct Node {
   int ranks = 1, rank = 0;  // on it; this one among them
+  int first = 0;            // of its ranks, in the world
 };
 Node node_of_this() {
   MPI_Comm node;
@@ -35,6 +39,8 @@ Node node_of_this() {
   Node found;
   MPI_Comm_size(node, &found.ranks);
   MPI_Comm_rank(node, &found.rank);
+  MPI_Comm_rank(MPI_COMM_WORLD, &found.first);
+  check(MPI_Bcast(&found.first, 1, MPI_INT, 0, node), "MPI_Bcast");
   MPI_Comm_free(&node);
   return found;
 }
@@ -84,6 +90,7 @@ Session::~Session() {
   }
   farewell_.reset();
   world_.reset();
+  host_.reset();
   board_.reset();
   backend_.reset();
   MPI_Finalize();
@@ -103,12 +110,12 @@ void Session::set_up(const SessionOptions& options) {
   const int devices = options.device == "cpu" ? 0 : cuda_devices();
   const bool everywhere = -world_->max(-devices) > 0;
   if (options.device == "cuda" || (options.device == "auto" && everywhere)) {
-    together(*world_, [&] { backend_ = make_cuda_backend(devices ? node.rank % devices : 0); });
-    if (node.rank == 0 && node.ranks > devices)
-      std::cerr << cat("note: ", node.ranks, " ranks share ", devices, devices == 1 ? " GPU" : " GPUs",
-                       ": right, and no faster than one rank for each\n");
+    const int device = devices ? node.rank % devices : 0;
+    together(*world_, [&] { backend_ = make_cuda_backend(device, options.tf32); });
+    transport_ = connect_gpus(options.nccl, device) ? "nccl" : size() > 1 && mpi_takes_gpu_memory() ? "mpi" : "staged";
   } else {
     backend_ = make_cpu_backend(static_cast<int>(threads_));
+    if (options.tf32 && rank() == 0) std::cerr << "note: --tf32 does nothing on the CPU: its f32 products are f32\n";
   }
   if (options.check_collectives && !checked_ && size() > 1) {
     board_ = std::make_shared<Board>(MPI_COMM_WORLD);
@@ -116,10 +123,32 @@ void Session::set_up(const SessionOptions& options) {
     checked_ = checked.get();
     world_ = std::move(checked);
   }
-  if (backend_->memory().device() != Device::Cpu) world_ = std::make_unique<Staged>(std::move(world_), *backend_);
+  if (transport_ == std::string("staged")) world_ = std::make_unique<Staged>(std::move(world_), *backend_);
+  if (transport_ == std::string("mpi")) world_ = std::make_unique<Direct>(std::move(world_), *backend_);
   if (options.trace.empty()) return;
   trace_ = std::make_unique<TraceFile>(options.trace, *world_, *backend_);
   watch().record(kMaxTraceEvents);
+}
+
+// NCCL takes one rank a GPU. Which GPU a number means differs by process (CUDA_VISIBLE_DEVICES), so cards are compared.
+bool Session::connect_gpus(const std::string& nccl, int device) {
+  const Node node = node_of_this();
+  const std::string mine = cat(node.first, " ");
+  const auto all = world_->all_gather_text(mine + cuda_device_id(device));
+  const std::set<std::string> cards(all.begin(), all.end());
+  const auto here = std::ranges::count_if(cards, [&](const std::string& card) { return card.starts_with(mine); });
+  const bool shared = cards.size() < all.size();
+  require_usage(nccl != "shared" || has_nccl(), "--nccl shared: this build has no NCCL; use --nccl off");
+  const char* way = nccl == "shared" ? "they talk by NCCL in a way that is not documented; if it fails, --nccl off"
+                                     : "they talk by way of the host's memory, and are no faster than one rank for each";
+  if (node.rank == 0 && node.ranks > here)
+    std::cerr << cat("note: ", node.ranks, " ranks share ", here, here == 1 ? " GPU" : " GPUs", ": ", way, "\n");
+  if (nccl == "off" || !has_nccl() || size() == 1 || (shared && nccl != "shared")) return false;
+  if (shared) let_ranks_share_a_gpu(rank());
+  std::unique_ptr<Comm> connected;
+  together(*world_, [&] { connected = make_nccl_comm(*world_, *backend_, timeout_); });
+  host_ = std::exchange(world_, std::move(connected));
+  return true;
 }
 
 Backend& Session::backend() {
@@ -129,6 +158,11 @@ Backend& Session::backend() {
                      ": they take turns, and times say little\n");
   taken_ = true;
   return *backend_;
+}
+
+bool Session::has_bf16() {
+  require(backend_, "no device yet: call Cli::parse or Session::set_up first");
+  return world_->max(backend_->has_bf16() ? 0 : 1) == 0;
 }
 
 ObservedBackend& Session::observed() {
@@ -143,7 +177,9 @@ ObservedBackend& Session::observed() {
 Activity& Session::watch() {
   if (activity_) return *activity_;
   activity_ = std::make_unique<Activity>();
-  observed().observe([this](const Kernel& kernel) { activity_->kernel(kernel); });
+  observed().observe([this](const Kernel& kernel) { activity_->kernel(kernel); }, Times::OfWork);
+  if (rank() == 0 && backend_->memory().device() != Device::Cpu)
+    std::cerr << "note: each kernel is waited for, so that the table of times is true; --quiet leaves both out\n";
   world_ = std::make_unique<Timed>(std::move(world_), *activity_);
   return *activity_;
 }

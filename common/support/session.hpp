@@ -25,6 +25,8 @@ struct SessionOptions {
   double timeout = 60;  // seconds; 0: none
   std::string trace;    // a file, see trace.hpp; empty: none
   bool check_collectives = false;  // see checked.hpp
+  std::string nccl = "auto";       // auto: where each rank has a GPU of its own; shared: also where they share one; off
+  bool tf32 = false;  // see make_cuda_backend(); on the CPU a line says that it does nothing
 };
 
 class Session {
@@ -42,8 +44,12 @@ class Session {
   // Makes the backend; from here on the world's calls are checked where that is asked for. Cli::parse calls it.
   // Collective.
   void set_up(const SessionOptions& options);
+  // How ranks carry what lies on a GPU: "nccl"; "mpi", which says that it takes it (direct.hpp); or "staged" by way of the host's
+  // memory, which always works. "host" where there is no GPU.
+  const char* transport() const { return transport_; }
   // Its first call says, on rank 0's stderr, that a node has more ranks than cores, where it has.
   Backend& backend();
+  bool has_bf16();  // whether the devices of all ranks compute well in bf16. Collective
   int64_t threads() const { return threads_; }
   // Bytes that the nodes of all ranks have together, the same number on every rank. 0 before set_up.
   double memory() const { return memory_; }
@@ -79,8 +85,11 @@ class Session {
   bool taken_ = false;
   std::shared_ptr<Board> board_;  // null unless calls are checked, as checked_, which is in world_
   Checked* checked_ = nullptr;
+  std::unique_ptr<Comm> host_;              // what NCCL's world leaves to MPI; null without NCCL
   std::unique_ptr<Comm> world_, farewell_;  // farewell_: who is through, and nothing else, so that it never mixes with calls
   std::unique_ptr<std::ostream> out_;
+  bool connect_gpus(const std::string& nccl, int device);  // true: by NCCL
+  const char* transport_ = "host";
   int64_t threads_ = 1, ranks_of_node_ = 1;
   double memory_ = 0;
   bool set_out_ = false;  // something was computed

@@ -369,6 +369,24 @@ class Tests(InAFolder):
         self.assertEqual(command[-4:], ["-L", "^chapter05$", "-R", "mlp"])
         self.assertNotIn("^slow$", command)
 
+    def test_the_emulated_gpu_has_a_build_of_its_own(self):
+        for before, folder in ("", "build-emulate"), ("elsewhere", "elsewhere-emulate"):
+            for words in (["--emulate", "5"], ["5", "--emulate"]):
+                with unittest.mock.patch.dict(os.environ, {"COURSE_BUILD": before}):
+                    command, targets = self.ctest(*words)
+                self.assertEqual(command[command.index("--test-dir") + 1], str(self.root / folder))
+                self.assertEqual(command[-4:], ["-L", "^chapter05$", "-LE", "^slow$"])
+                self.assertEqual(targets, ["05_sharded_mlp", "test_05_sharded_mlp"])
+
+    def test_that_build_is_configured_with_the_emulated_gpu(self):
+        for folder, emulated in ("build-emulate", True), ("elsewhere-emulate", True), ("elsewhere", False), ("", False):
+            with unittest.mock.patch.dict(os.environ, {"COURSE_BUILD": folder}), \
+                    unittest.mock.patch.multiple(course, needs=lambda: [], mpi_pair=lambda: ("mpicxx", "mpirun")), \
+                    unittest.mock.patch.object(course, "capture", return_value=(0, "")) as capture, \
+                    contextlib.redirect_stderr(io.StringIO()):
+                course.configure()
+            self.assertEqual("-DCOURSE_CUDA=emulate" in capture.call_args.args[0], emulated)
+
 
 class SetUp(InAFolder):
     def installed(self, *missing, root=True, apt=True, refuses=(), slow=False):

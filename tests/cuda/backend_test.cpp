@@ -68,12 +68,42 @@ TEST_CASE("cuda backend: the same bits a second time") {
 
 TEST_CASE("cuda backend: what it does not take is refused in words") {
   CudaBackend be(0);
-  Tensor half = be.empty({2, 3}, DType::BF16), f = be.zeros({2, 3});
-  CHECK_THROWS_WITH(be.fill(half, 1), Catch::Contains("bf16"));
-  CHECK_THROWS_WITH(be.add(f, half), Catch::Contains("bf16"));
+  Tensor half = be.empty({2, 3}, DType::BF16), f = be.zeros({2, 3}), whole = be.empty({2, 3}, DType::I32);
+  CHECK_THROWS_WITH(be.fill(whole, 1), Catch::Contains("i32"));
+  CHECK_THROWS_WITH(be.add(half, f), Catch::Contains("bf16") && Catch::Contains("f32"));
+  CHECK_THROWS_WITH(be.gelu(f, Gelu::Tanh, half), Catch::Contains("bf16") && Catch::Contains("f32"));
+  CHECK_THROWS_WITH(be.cast(whole, f), Catch::Contains("i32"));
   CHECK_THROWS_WITH(be.copy(half, f), Catch::Contains("bf16") && Catch::Contains("f32"));
   CHECK_THROWS_WITH(be.add(f, be.zeros({3, 2})), Catch::Contains("[3,2]"));
+  Tensor c = be.zeros({2, 2}), half_c = be.empty({2, 2}, DType::BF16), whole_c = be.empty({2, 2}, DType::I32);
+  CHECK_THROWS_WITH(be.matmul(half, false, f, true, c, false), Catch::Contains("matmul: ") && Catch::Contains("bf16"));
+  CHECK_THROWS_WITH(be.matmul(f, false, f, true, half_c, false), Catch::Contains("matmul: ") && Catch::Contains("bf16"));
+  CHECK_THROWS_WITH(be.matmul(whole, false, whole, true, whole_c, false), Catch::Contains("matmul: ") && Catch::Contains("i32"));
   const Tensor q = be.zeros({1, 2, 1, 257});
   Tensor y = be.zeros({1, 2, 1, 257}), lse = be.zeros({1, 1, 2});
   CHECK_THROWS_WITH(be.attention(q, q, q, nullptr, y, lse), Catch::Contains("257") && Catch::Contains("256"));
+}
+
+TEST_CASE("cuda backend: a position outside the table is said once, when the host waits; the rest is right") {
+  CudaBackend be(0);
+  const Tensor table = be.full({4, 1}, 1);
+  const auto turned = [&](const std::vector<int32_t>& positions) {
+    Tensor x = be.full({1, 2, 1, 2}, 3);
+    be.rope(x, table, table, be.from_host(positions, {2}), false);
+    return be.to_host(x);
+  };
+  CHECK_THROWS_WITH(turned({1, 4}), Catch::Contains("position 4 in a table of 4"));
+  CHECK(turned({1, 3}) == std::vector<float>{0, 6, 0, 6});
+}
+
+TEST_CASE("cuda backend: f32 products are exact unless --tf32 is asked for") {
+  constexpr int64_t n = 256;
+  const float last = 1.0f / (1 << 12);  // of 1 + this, TF32 keeps 1
+  for (const bool tf32 : {false, true}) {
+    CudaBackend be(0, tf32);
+    Tensor a = be.full({n, n}, 1 + last), one = be.full({n, n}, 1), c = be.empty({n, n});
+    be.matmul(a, false, one, true, c, false);
+    const float should = n * (tf32 ? 1 : 1 + last);
+    CHECK(be.to_host(c) == std::vector<float>(n * n, should));
+  }
 }

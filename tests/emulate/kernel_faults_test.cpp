@@ -67,6 +67,22 @@ __global__ void shuffle_of_some(float* x) {
   if (threadIdx.x != 5) x[threadIdx.x] = __shfl_xor_sync(0xffffffff, 1.0f, 1);
 }
 
+// Which of a warp's threads hold more than 40, and where the first of them is, from 1.
+__global__ void ballots(const float* x, float* y) {
+  const unsigned bits = __ballot_sync(0xffffffff, x[threadIdx.x] > 40);
+  if (threadIdx.x % 32 == 0) y[threadIdx.x / 32] = static_cast<float>(__ffs(static_cast<int>(bits)));
+  if (threadIdx.x % 32 >= 16) return;
+  const unsigned half = __ballot_sync(0x0000ffff, threadIdx.x % 2);
+  if (threadIdx.x % 32 == 0) y[2 + threadIdx.x / 32] = static_cast<float>(half);
+}
+
+struct alignas(16) FourFloats {
+  float at[4];
+};
+__global__ void copy_fours(const float* x, float* y) {
+  *reinterpret_cast<FourFloats*>(y) = *reinterpret_cast<const FourFloats*>(x);
+}
+
 __global__ void write_what_is_read(const float* x) { const_cast<float*>(x)[threadIdx.x] = 1; }
 
 }  // namespace
@@ -120,7 +136,7 @@ TEST_CASE("emulation: a barrier that not all threads reach is reported") {
   Stream stream;
   OnDevice x(64, stream);
   CHECK_THAT(said([&] { launch(barrier_of_half, 1, 64, 0, stream, x.data); }),
-             Contains("a barrier that not all threads reach") && Contains("has ended") &&
+             Contains("barrier_of_half: ") && Contains("a barrier that not all threads reach") && Contains("has ended") &&
                  Contains("kernel_faults_test.cpp"));
   CHECK_THAT(said([&] { launch(two_barriers, 1, 64, 0, stream, x.data); }),
              Contains("a barrier that not all threads reach") && Contains("waits at kernel_faults_test.cpp"));
@@ -136,6 +152,24 @@ TEST_CASE("emulation: shuffles give each lane the other's value, and want all la
              Contains("a shuffle without all lanes of its mask") && Contains("has ended"));
   CHECK_THAT(said([&] { launch(warp_sums, 1, 48, 0, stream, x.data, y.data); }),
              Contains("the mask names lanes that this block has not"));
+}
+
+TEST_CASE("emulation: a ballot gives every lane a bit of each") {
+  Stream stream;
+  OnDevice x(64, stream), y(4, stream);
+  launch(number, 1, 64, 0, stream, x.data, x.n);
+  launch(ballots, 1, 64, 0, stream, x.data, y.data);
+  CHECK(host(y) == std::vector<float>{0, 10, 0xaaaa, 0xaaaa});
+}
+
+TEST_CASE("emulation: four numbers at once begin where their size divides the address") {
+  Stream stream;
+  OnDevice x(16, stream), y(16, stream);
+  launch(number, 1, 16, 0, stream, x.data, x.n);
+  CHECK(said([&] { launch(copy_fours, 1, 1, 0, stream, x.data + 4, y.data + 8); }) == "");
+  for (const auto& [from, to] : {std::pair{1, 0}, std::pair{0, 2}})
+    CHECK_THAT(said([&] { launch(copy_fours, 1, 1, 0, stream, x.data + from, y.data + to); }),
+               Contains("touches memory at an address that the access's size does not divide, by thread (0,0,0)"));
 }
 
 TEST_CASE("emulation: memory past an allocation, freed, or not among the arguments is not touched") {
@@ -157,6 +191,22 @@ TEST_CASE("emulation: memory past an allocation, freed, or not among the argumen
   }
   CHECK_THAT(said([&] { launch(number, 1, 16, 0, stream, gone, 16); }), Contains("in 64 bytes that were freed"));
   CHECK_THAT(said([&] { cuda::check(cudaFreeAsync(gone, stream), "cudaFreeAsync"); }), Contains("that were freed"));
+}
+
+TEST_CASE("a kernel's fault that a later call finds: the words name the kernels started before, and their lines") {
+  Stream stream;
+  OnDevice x(1024, stream);
+  setenv("COURSE_EMULATE_FAULTS", "late", 1);
+  int line = 0;
+  const std::string words = said([&] {
+    launch(number, 4, 256, 0, stream, x.data, x.n);
+    launch(number_one_more, 5, 256, 0, stream, x.data, x.n), line = __LINE__;
+    host(x);
+  });
+  unsetenv("COURSE_EMULATE_FAULTS");
+  CHECK_THAT(words, Contains("copy: ") && Contains("CUDA_LAUNCH_BLOCKING=1") &&
+                        Contains(cat("started before: number_one_more (kernel_faults_test.cpp:", line,
+                                     "), number (kernel_faults_test.cpp:", line - 1, ")")));
 }
 
 TEST_CASE("emulation: a few bytes past an allocation, inside its page, are found when it is freed") {

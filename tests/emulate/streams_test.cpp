@@ -56,7 +56,7 @@ TEST_CASE("emulation: between two streams an event makes the order, and without 
   Event done;
   launch(write_all, 1, 32, 0, compute, x.data, x.n);
   CHECK_THAT(said([&] { launch(read_all, 1, 32, 0, communication, x.data, y.data, x.n); }),
-             Contains("reads what") && Contains("on another stream, and nothing makes it wait") &&
+             Contains("read_all reads what write_all writes on another stream, and nothing makes it wait") &&
                  Contains("streams_test.cpp"));
   cudaEventRecord(done.event, compute);
   cudaStreamWaitEvent(communication, done.event);

@@ -1,10 +1,12 @@
 """The rule by which a README's block and a run are compared: what must be seen, and what must be let pass."""
 import sys
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
+import expected_output  # noqa: E402
 from expected_output import blocks, differences, renewed  # noqa: E402
 from update import stale  # noqa: E402
 
@@ -81,6 +83,11 @@ class Rule(unittest.TestCase):
                      "all-reduce  │     4   99.50           63 %\nmatmul      │    42   13.00     93.1   31 %"))
         self.passes(("tokenizer: data/tokenizers/e87fb39e5bf97299-512.json",
                      "tokenizer: training 512 tokens on this text ...\ntokenizer: kept as data/tokenizers/0-512.json"))
+
+    def test_another_device_holds_other_bytes(self):
+        with unittest.mock.patch.object(expected_output, "OTHER_DEVICE", True):
+            self.passes(("1.50 MiB", "1.13 MiB"))
+            self.seen(("1,280    1,280", "1,280    1,281"))
 
     def test_short_kernels_go_by_the_clock(self):
         head = ["one step of 3 │ calls     ms  share │ rate", "──────────────┼─────────────────────┼─────────────"]

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "common/comm/timed.hpp"
+#include "common/support/timed.hpp"
 #include "tests/chapters/09_llama/llamas.hpp"
 #include "tests/support/catch.hpp"
 

@@ -219,6 +219,7 @@ def names():
         ranks = RANKS.get(program, 2)
         rows += [Row(program, "--preset huge", ("--preset", "huge", "tiny"), ranks=ranks),
                  Row(program, "--dtype f8", ("--dtype", "f8", "f32"), ranks=ranks),
+                 Row(program, "--dtype half", ("--dtype", "half", "f32", "mixed"), ranks=ranks),
                  Row(program, "--samples words", ("--samples", "words", "stream"), ranks=ranks),
                  Row(program, "--preset tiny --model {f}/model", ("--preset tiny", "--model"), ranks=ranks)]
     rows += [Row(p, "--plan megatron", ("--plan", "megatron", "basic, sequence, article")) for p in (TRAINING[1], TRAINING[2], TRAINING[4])]
@@ -466,6 +467,16 @@ class MoreRanksThanCores(unittest.TestCase):
             self.assertEqual((done.returncode, len(said)), (0, lines), done.stderr)
             self.assertNotIn("share", done.stdout)
         self.assertIn(f"note: {ranks} ranks share 1 core", said[0])
+
+
+class Tf32(unittest.TestCase):
+    def test_on_the_cpu_it_does_nothing_and_says_so_once(self):
+        command = [MPIRUN, "-n", "2", BUILD / "bin" / "01_column_row_split", "--device", "cpu"]
+        for flags, lines in (([], 0), (["--tf32"], 1)):
+            done = subprocess.run(command + flags, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
+            said = [line for line in done.stderr.splitlines() if "tf32" in line]
+            self.assertEqual((done.returncode, len(said)), (0, lines), done.stderr)
+        self.assertEqual(said[0], "note: --tf32 does nothing on the CPU: its f32 products are f32")
 
 
 class WithoutLauncher(unittest.TestCase):

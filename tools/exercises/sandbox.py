@@ -72,7 +72,7 @@ def bwrap(readable, writable):
     return command + ["--chdir", "/tmp", "--remount-ro", "/dev", "--remount-ro", "/"]
 
 
-def run(command, readable=(), writable=(), limits=Limits(), as_nobody=True):
+def run(command, readable=(), writable=(), limits=Limits(), environment=None, as_nobody=True):
     """readable: (path here, path inside) of files and folders; writable: paths. Without bwrap every path is the one here."""
     shut = not reason()
     if not shut:
@@ -80,7 +80,7 @@ def run(command, readable=(), writable=(), limits=Limits(), as_nobody=True):
     nproc = limits.processes + (0 if shut else tasks_of_user(NOBODY if as_nobody and os.geteuid() == 0 else os.getuid()))
     limited = ["prlimit", f"--nproc={nproc}", f"--as={4 * 2**30}", f"--fsize={limits.file}", f"--cpu={int(4 * limits.seconds)}", "--core=0",
                *map(str, command)]
-    plain = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "NO_COLOR": "1"}
+    plain = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/tmp", "LANG": "C.UTF-8", "NO_COLOR": "1", **(environment or {})}
     process = subprocess.Popen((bwrap(readable, writable) if shut else []) + limited, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, env=plain, cwd="/tmp", start_new_session=True, **(nobody() if as_nobody else {}))
     kept = bytearray()

@@ -1,6 +1,7 @@
 #include "common/backend/cpu/kernels.hpp"
 #include "common/backend/cpu/parallel.hpp"
 #include "common/backend/cpu/simd_math.hpp"
+#include "common/backend/cpu/store.hpp"
 
 namespace course::cpu {
 
@@ -33,38 +34,51 @@ float gelu_tanh_slope(float x) {
 
 }  // namespace
 
-void gelu(const float* x, Gelu kind, float* y, int64_t n) {
+template <typename T>
+void gelu(const T* x, Gelu kind, T* y, int64_t n) {
   if (kind == Gelu::Exact) {
 #pragma omp parallel for simd if (n > kWorthThreads / 4)
-    for (int64_t i = 0; i < n; ++i) y[i] = gelu_exact(x[i]);
+    for (int64_t i = 0; i < n; ++i) store(y[i], gelu_exact(x[i]));
   } else {
 #pragma omp parallel for simd if (n > kWorthThreads / 4)
-    for (int64_t i = 0; i < n; ++i) y[i] = gelu_tanh(x[i]);
+    for (int64_t i = 0; i < n; ++i) store(y[i], gelu_tanh(x[i]));
   }
 }
 
-void gelu_backward(const float* dy, const float* x, Gelu kind, float* dx, int64_t n) {
+template <typename T>
+void gelu_backward(const T* dy, const T* x, Gelu kind, T* dx, int64_t n) {
   if (kind == Gelu::Exact) {
 #pragma omp parallel for simd if (n > kWorthThreads / 4)
-    for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] * gelu_exact_slope(x[i]);
+    for (int64_t i = 0; i < n; ++i) store(dx[i], dy[i] * gelu_exact_slope(x[i]));
   } else {
 #pragma omp parallel for simd if (n > kWorthThreads / 4)
-    for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] * gelu_tanh_slope(x[i]);
+    for (int64_t i = 0; i < n; ++i) store(dx[i], dy[i] * gelu_tanh_slope(x[i]));
   }
 }
 
-void silu_mul(const float* gate, const float* up, float* y, int64_t n) {
+template <typename T>
+void silu_mul(const T* gate, const T* up, T* y, int64_t n) {
 #pragma omp parallel for simd if (n > kWorthThreads / 4)
-  for (int64_t i = 0; i < n; ++i) y[i] = gate[i] * sigmoid(gate[i]) * up[i];
+  for (int64_t i = 0; i < n; ++i) store(y[i], gate[i] * sigmoid(gate[i]) * up[i]);
 }
 
-void silu_mul_backward(const float* dy, const float* gate, const float* up, float* dgate, float* dup, int64_t n) {
+template <typename T>
+void silu_mul_backward(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t n) {
 #pragma omp parallel for simd if (n > kWorthThreads / 4)
   for (int64_t i = 0; i < n; ++i) {
     const float g = gate[i], s = sigmoid(g), d = dy[i], u = up[i];
-    dgate[i] = d * u * s * (1.0f + g * (1.0f - s));
-    dup[i] = d * g * s;
+    store(dgate[i], d * u * s * (1.0f + g * (1.0f - s)));
+    store(dup[i], d * g * s);
   }
 }
+
+template void gelu(const float*, Gelu, float*, int64_t);
+template void gelu(const BFloat16*, Gelu, BFloat16*, int64_t);
+template void gelu_backward(const float*, const float*, Gelu, float*, int64_t);
+template void gelu_backward(const BFloat16*, const BFloat16*, Gelu, BFloat16*, int64_t);
+template void silu_mul(const float*, const float*, float*, int64_t);
+template void silu_mul(const BFloat16*, const BFloat16*, BFloat16*, int64_t);
+template void silu_mul_backward(const float*, const float*, const float*, float*, float*, int64_t);
+template void silu_mul_backward(const BFloat16*, const BFloat16*, const BFloat16*, BFloat16*, BFloat16*, int64_t);
 
 }  // namespace course::cpu

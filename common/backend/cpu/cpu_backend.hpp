@@ -13,7 +13,9 @@ class CpuBackend : public Backend {
   explicit CpuBackend(int threads);
 
   const char* name() const override { return "cpu"; }
+  bool has_bf16() const override;
 
+  void wait() const override {}
   Allocator& memory() override { return pool_; }
   MemoryUse memory_use() const override { return pool_.use(); }
   void reset_peak() override { pool_.reset_peak(); }
@@ -25,6 +27,7 @@ class CpuBackend : public Backend {
                    int64_t blocks, int64_t block) override;
 
   void fill(Tensor& x, float value) override;
+  void cast(const Tensor& x, Tensor& y) override;
   void add(Tensor& x, const Tensor& y) override;
   void scale(Tensor& x, float factor) override;
   double squared_norm(const Tensor& x) const override;
@@ -60,7 +63,7 @@ class CpuBackend : public Backend {
   void cross_entropy_backward(Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets,
                               int64_t begin, int64_t ignore, float factor) override;
 
-  void adamw(Tensor& value, const Tensor& grad, Tensor& mean, Tensor& square, const AdamWStep& step) override;
+  void adamw(std::span<const AdamWTensors> all, const AdamWStep& step) override;
 
  private:
   Pool pool_;

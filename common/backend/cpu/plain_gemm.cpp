@@ -17,18 +17,21 @@ struct Tile {
   float c[kRows][kColumns];
 };
 
-float element(const Matrix& m, int64_t row, int64_t column) {
+template <typename T>
+float element(const MatrixOf<T>& m, int64_t row, int64_t column) {
   return m.transposed ? m.data[column * m.stride + row] : m.data[row * m.stride + column];
 }
 
 // packed [depth,kColumns] = b[k.., n..], zeros beyond `columns`
-void pack_columns(const Matrix& b, int64_t k, int64_t depth, int64_t n, int64_t columns, float* packed) {
+template <typename T>
+void pack_columns(const MatrixOf<T>& b, int64_t k, int64_t depth, int64_t n, int64_t columns, float* packed) {
   for (int64_t d = 0; d < depth; ++d)
     for (int64_t j = 0; j < kColumns; ++j) packed[d * kColumns + j] = j < columns ? element(b, k + d, n + j) : 0;
 }
 
 // packed [depth,kRows] = factor · a[m.., k..], zeros beyond `rows`
-void pack_rows(const Matrix& a, int64_t m, int64_t rows, int64_t k, int64_t depth, float factor, float* packed) {
+template <typename T>
+void pack_rows(const MatrixOf<T>& a, int64_t m, int64_t rows, int64_t k, int64_t depth, float factor, float* packed) {
   for (int64_t d = 0; d < depth; ++d)
     for (int64_t i = 0; i < kRows; ++i) packed[d * kRows + i] = i < rows ? factor * element(a, m + i, k + d) : 0;
 }
@@ -49,10 +52,9 @@ void store(const Tile& t, int64_t rows, int64_t columns, bool add, float* c, int
     for (int64_t j = 0; j < columns; ++j) c[i * stride + j] = (add ? c[i * stride + j] : 0) + t.c[i][j];
 }
 
-}  // namespace
-
-void plain_gemm(int64_t M, int64_t N, int64_t K, float factor, Matrix a, Matrix b, bool add, float* c,
-                int64_t stride_c) {
+template <typename T>
+void multiply(int64_t M, int64_t N, int64_t K, float factor, MatrixOf<T> a, MatrixOf<T> b, bool add, float* c,
+              int64_t stride_c) {
   if (K == 0 && !add)
     for (int64_t m = 0; m < M; ++m) std::fill_n(c + m * stride_c, N, 0.0f);
   if (M == 0 || N == 0 || K == 0) return;
@@ -81,6 +83,26 @@ void plain_gemm(int64_t M, int64_t N, int64_t K, float factor, Matrix a, Matrix 
       }
     }
   }
+}
+
+}  // namespace
+
+void plain_gemm(int64_t M, int64_t N, int64_t K, float factor, Matrix a, Matrix b, bool add, float* c,
+                int64_t stride_c) {
+  multiply(M, N, K, factor, a, b, add, c, stride_c);
+}
+
+void plain_gemm(int64_t M, int64_t N, int64_t K, HalfMatrix a, HalfMatrix b, bool add, float* c, int64_t stride_c) {
+  multiply(M, N, K, 1, a, b, add, c, stride_c);
+}
+
+// In f32 first: c itself would round after each block of K.
+void plain_gemm(int64_t M, int64_t N, int64_t K, HalfMatrix a, HalfMatrix b, bool add, BFloat16* c, int64_t stride_c) {
+  std::vector<float> sums(M * N);
+  for (int64_t m = 0; m < M && add; ++m) std::copy_n(c + m * stride_c, N, sums.begin() + m * N);
+  multiply(M, N, K, 1, a, b, add, sums.data(), N);
+  for (int64_t m = 0; m < M; ++m)
+    for (int64_t n = 0; n < N; ++n) c[m * stride_c + n] = BFloat16(sums[m * N + n]);
 }
 
 }  // namespace course::cpu

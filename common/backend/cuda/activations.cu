@@ -37,8 +37,8 @@ struct GeluTanh {
 };
 
 //   for (i) y[i] = gelu(x[i]);
-template <typename Kind>
-__global__ void gelu_kernel(const float* x, float* y, int64_t n) {
+template <typename Kind, typename T>
+__global__ void gelu_kernel(const T* x, T* y, int64_t n) {
   for (int64_t i = 4 * first_index(); i < n; i += 4 * index_step()) {
     Four a = load(x + i, n - i);
     for (float& v : a.at) v = Kind::value(v);
@@ -47,8 +47,8 @@ __global__ void gelu_kernel(const float* x, float* y, int64_t n) {
 }
 
 //   for (i) dx[i] = dy[i] * gelu'(x[i]);
-template <typename Kind>
-__global__ void gelu_backward_kernel(const float* dy, const float* x, float* dx, int64_t n) {
+template <typename Kind, typename T>
+__global__ void gelu_backward_kernel(const T* dy, const T* x, T* dx, int64_t n) {
   for (int64_t i = 4 * first_index(); i < n; i += 4 * index_step()) {
     const Four a = load(x + i, n - i);
     Four d = load(dy + i, n - i);
@@ -58,7 +58,8 @@ __global__ void gelu_backward_kernel(const float* dy, const float* x, float* dx,
 }
 
 //   for (i) y[i] = gate[i] * sigmoid(gate[i]) * up[i];
-__global__ void silu_mul_kernel(const float* gate, const float* up, float* y, int64_t n) {
+template <typename T>
+__global__ void silu_mul_kernel(const T* gate, const T* up, T* y, int64_t n) {
   for (int64_t i = 4 * first_index(); i < n; i += 4 * index_step()) {
     const Four g = load(gate + i, n - i), u = load(up + i, n - i);
     Four out;
@@ -72,8 +73,8 @@ __global__ void silu_mul_kernel(const float* gate, const float* up, float* y, in
 //     dgate[i] = dy[i] * up[i] * s * (1 + gate[i] * (1 - s));
 //     dup[i] = dy[i] * gate[i] * s;
 //   }
-__global__ void silu_mul_backward_kernel(const float* dy, const float* gate, const float* up, float* dgate, float* dup,
-                                         int64_t n) {
+template <typename T>
+__global__ void silu_mul_backward_kernel(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t n) {
   for (int64_t i = 4 * first_index(); i < n; i += 4 * index_step()) {
     const Four d = load(dy + i, n - i), g = load(gate + i, n - i), u = load(up + i, n - i);
     Four by_gate, by_up;
@@ -89,23 +90,35 @@ __global__ void silu_mul_backward_kernel(const float* dy, const float* gate, con
 
 }  // namespace
 
-void gelu(const float* x, Gelu kind, float* y, int64_t n, cudaStream_t stream) {
-  const auto kernel = kind == Gelu::Exact ? gelu_kernel<GeluExact> : gelu_kernel<GeluTanh>;
+template <typename T>
+void gelu(const T* x, Gelu kind, T* y, int64_t n, cudaStream_t stream) {
+  const auto kernel = kind == Gelu::Exact ? gelu_kernel<GeluExact, T> : gelu_kernel<GeluTanh, T>;
   launch(kernel, blocks_for_fours(n), kThreads, 0, stream, x, y, n);
 }
 
-void gelu_backward(const float* dy, const float* x, Gelu kind, float* dx, int64_t n, cudaStream_t stream) {
-  const auto kernel = kind == Gelu::Exact ? gelu_backward_kernel<GeluExact> : gelu_backward_kernel<GeluTanh>;
+template <typename T>
+void gelu_backward(const T* dy, const T* x, Gelu kind, T* dx, int64_t n, cudaStream_t stream) {
+  const auto kernel = kind == Gelu::Exact ? gelu_backward_kernel<GeluExact, T> : gelu_backward_kernel<GeluTanh, T>;
   launch(kernel, blocks_for_fours(n), kThreads, 0, stream, dy, x, dx, n);
 }
 
-void silu_mul(const float* gate, const float* up, float* y, int64_t n, cudaStream_t stream) {
-  launch(silu_mul_kernel, blocks_for_fours(n), kThreads, 0, stream, gate, up, y, n);
+template <typename T>
+void silu_mul(const T* gate, const T* up, T* y, int64_t n, cudaStream_t stream) {
+  launch(silu_mul_kernel<T>, blocks_for_fours(n), kThreads, 0, stream, gate, up, y, n);
 }
 
-void silu_mul_backward(const float* dy, const float* gate, const float* up, float* dgate, float* dup, int64_t n,
-                       cudaStream_t stream) {
-  launch(silu_mul_backward_kernel, blocks_for_fours(n), kThreads, 0, stream, dy, gate, up, dgate, dup, n);
+template <typename T>
+void silu_mul_backward(const T* dy, const T* gate, const T* up, T* dgate, T* dup, int64_t n, cudaStream_t stream) {
+  launch(silu_mul_backward_kernel<T>, blocks_for_fours(n), kThreads, 0, stream, dy, gate, up, dgate, dup, n);
 }
+
+template void gelu(const float*, Gelu, float*, int64_t, cudaStream_t);
+template void gelu(const bf16*, Gelu, bf16*, int64_t, cudaStream_t);
+template void gelu_backward(const float*, const float*, Gelu, float*, int64_t, cudaStream_t);
+template void gelu_backward(const bf16*, const bf16*, Gelu, bf16*, int64_t, cudaStream_t);
+template void silu_mul(const float*, const float*, float*, int64_t, cudaStream_t);
+template void silu_mul(const bf16*, const bf16*, bf16*, int64_t, cudaStream_t);
+template void silu_mul_backward(const float*, const float*, const float*, float*, float*, int64_t, cudaStream_t);
+template void silu_mul_backward(const bf16*, const bf16*, const bf16*, bf16*, bf16*, int64_t, cudaStream_t);
 
 }  // namespace course::cuda

@@ -14,6 +14,8 @@
 // delta = Σ_j p·dp = Σ_d dy·y: ds = p·(dp - delta), dq = Σ_j ds·k, dk = Σ_i ds·q, dv = Σ_i p·dy. One kernel keeps
 // queries and walks over keys for dq, another keeps keys and walks over queries for dk and dv, so that nothing is added
 // from two sides.
+//
+// Queries, keys, values and their gradients are f32 or bf16 in memory; a tile of them and all that is computed is f32.
 #include "common/backend/cuda/block_reduce.cuh"
 #include "common/backend/cuda/four.cuh"
 #include "common/backend/cuda/kernels.hpp"
@@ -33,18 +35,20 @@ constexpr float kInfinity = __builtin_huge_valf();
 template <int D, int R_, int J_>
 struct Cut {
   static constexpr int kD = D, R = R_, J = J_;
+  // A row's threads are neighbours in one warp: what they tell each other (maxima, sums, weights) waits for no other warp.
   static constexpr int kCols = D / 4 < 16 ? D / 4 : 16, kRows = 16, kBlock = kRows * kCols, C = D / kCols;
   static constexpr int kOwn = kRows * R, kOther = kCols * J;
   // Floats from one row of a tile to the next. With four more than the row needs, eight threads that read four floats
   // each of eight rows meet all 32 banks of shared memory once.
   static constexpr int kStride = D + 4, kWeightStride = kOther + 4;
   static constexpr int kOwnTile = kOwn * kStride, kOtherTile = kOther * kStride, kWeights = kOwn * kWeightStride;
+  static_assert(kWarp % kCols == 0 && kBlock % kWarp == 0);
 };
 
 // Rows of a head from memory to a tile of `count` rows. What is beyond the rows there are, or beyond the head, becomes
 // 0.
-template <typename Z>
-__device__ void load_tile(const float* from, int64_t step, int64_t rows, int64_t head, int count, float* tile) {
+template <typename Z, typename T>
+__device__ void load_tile(const T* from, int64_t step, int64_t rows, int64_t head, int count, float* tile) {
   constexpr int kFours = Z::kD / 4;
   for (int i = threadIdx.x; i < count * kFours; i += Z::kBlock) {
     const int row = i / kFours, d = i % kFours * 4;
@@ -95,8 +99,8 @@ __device__ void add_weighted(const float* weights, const float* other, float (&s
 }
 
 //   for (i < R) for (c < C) to[row + i·kRows][column c] = sums[i][c] * factor[i];
-template <typename Z>
-__device__ void store_rows(float* to, int64_t step, int64_t rows, int64_t head, const float (&sums)[Z::R][Z::C],
+template <typename Z, typename T>
+__device__ void store_rows(T* to, int64_t step, int64_t rows, int64_t head, const float (&sums)[Z::R][Z::C],
                            const float (&factor)[Z::R]) {
   const int row = threadIdx.x / Z::kCols;
   for (int i = 0; i < Z::R; ++i)
@@ -132,10 +136,9 @@ __device__ inline int64_t key_at(int64_t b, int64_t j, int64_t c, const Attentio
   return ((b * z.T + j) * z.K + c) * z.D;
 }
 
-template <typename Z>
+template <typename Z, typename T>
 __global__ void __launch_bounds__(Z::kBlock)
-    attention_kernel(const float* q, const float* k, const float* v, const int32_t* attend, float* y, float* lse,
-                     AttentionSizes z) {
+    attention_kernel(const T* q, const T* k, const T* v, const int32_t* attend, T* y, float* lse, AttentionSizes z) {
   float *const queries = shared, *const keys = queries + Z::kOwnTile, *const values = keys + Z::kOtherTile,
                *const weights = values + Z::kOtherTile;
   const int row = threadIdx.x / Z::kCols, col = threadIdx.x % Z::kCols;
@@ -163,16 +166,16 @@ __global__ void __launch_bounds__(Z::kBlock)
       }
       best = warp_reduce(best, Max(), Z::kCols);
       const float base = best == -kInfinity ? 0 : best, shrink = expf(top[i] - base);
-      for (int n = 0; n < Z::J; ++n) {
-        const float p = expf(s[i][n] - base);
-        weight_at<Z>(weights, i, n) = p;
+      for (float& p : s[i]) {
+        p = expf(p - base);
         part += p;
       }
       sum[i] = sum[i] * shrink + warp_reduce(part, Sum(), Z::kCols);
+      for (int n = 0; n < Z::J; ++n) weight_at<Z>(weights, i, n) = s[i][n];
       for (float& o : out[i]) o *= shrink;
       top[i] = best;
     }
-    __syncthreads();
+    __syncwarp();
     add_weighted<Z>(weights, values, out);
   }
   float inverse[Z::R];
@@ -186,20 +189,21 @@ __global__ void __launch_bounds__(Z::kBlock)
 }
 
 //   for (b) for (h) for (i) delta[b][h][i] = dot(dy[b][i][h], y[b][i][h]);          a warp a dot product
-__global__ void delta_kernel(const float* dy, const float* y, float* delta, AttentionSizes z) {
+template <typename T>
+__global__ void delta_kernel(const T* dy, const T* y, float* delta, AttentionSizes z) {
   for (int64_t n = first_index() / kWarp; n < z.B * z.S * z.H; n += index_step() / kWarp) {
     float sum = 0;
-    for (int64_t d = threadIdx.x % kWarp; d < z.D; d += kWarp) sum += dy[n * z.D + d] * y[n * z.D + d];
+    for (int64_t d = threadIdx.x % kWarp; d < z.D; d += kWarp) sum += wide(dy[n * z.D + d]) * wide(y[n * z.D + d]);
     sum = warp_reduce(sum, Sum());
     const int64_t h = n % z.H, i = n / z.H % z.S, b = n / z.H / z.S;
     if (threadIdx.x % kWarp == 0) delta[(b * z.H + h) * z.S + i] = sum;
   }
 }
 
-template <typename Z>
+template <typename Z, typename T>
 __global__ void __launch_bounds__(Z::kBlock)
-    attention_dq_kernel(const float* dy, const float* q, const float* k, const float* v, const int32_t* attend,
-                        const float* lse, const float* delta, float* dq, AttentionSizes z) {
+    attention_dq_kernel(const T* dy, const T* q, const T* k, const T* v, const int32_t* attend, const float* lse,
+                        const float* delta, T* dq, AttentionSizes z) {
   float *const queries = shared, *const slopes = queries + Z::kOwnTile, *const keys = slopes + Z::kOwnTile,
                *const values = keys + Z::kOtherTile, *const weights = values + Z::kOtherTile;
   const int row = threadIdx.x / Z::kCols, col = threadIdx.x % Z::kCols;
@@ -230,17 +234,17 @@ __global__ void __launch_bounds__(Z::kBlock)
         const bool seen = sees(first + row + i * Z::kRows, j + col + n * Z::kCols, attend, z);
         weight_at<Z>(weights, i, n) = seen ? expf(s[i][n] * factor - lse_of[i]) * (dp[i][n] - delta_of[i]) : 0;
       }
-    __syncthreads();
+    __syncwarp();
     add_weighted<Z>(weights, keys, sums);
   }
   store_rows<Z>(dq + query_at(b, first, h, z), z.H * z.D, rows, z.D, sums, factors);
 }
 
 // All query heads that share a key head, one after another: their sums have one order.
-template <typename Z>
+template <typename Z, typename T>
 __global__ void __launch_bounds__(Z::kBlock)
-    attention_dkv_kernel(const float* dy, const float* q, const float* k, const float* v, const int32_t* attend,
-                         const float* lse, const float* delta, float* dk, float* dv, AttentionSizes z) {
+    attention_dkv_kernel(const T* dy, const T* q, const T* k, const T* v, const int32_t* attend, const float* lse,
+                         const float* delta, T* dk, T* dv, AttentionSizes z) {
   float *const keys = shared, *const values = keys + Z::kOwnTile, *const queries = values + Z::kOwnTile,
                *const slopes = queries + Z::kOtherTile, *const weights = slopes + Z::kOtherTile;
   const int row = threadIdx.x / Z::kCols, col = threadIdx.x % Z::kCols;
@@ -272,12 +276,12 @@ __global__ void __launch_bounds__(Z::kBlock)
           weight_at<Z>(weights, i, n) = p[i][n];
         }
       }
-      __syncthreads();
+      __syncwarp();
       add_weighted<Z>(weights, slopes, of_v);
-      __syncthreads();  // all have read p: ds may take its place
+      __syncwarp();  // all have read p: ds may take its place
       for (int i = 0; i < Z::R; ++i)
         for (int n = 0; n < Z::J; ++n) weight_at<Z>(weights, i, n) = dp[i][n];
-      __syncthreads();
+      __syncwarp();
       add_weighted<Z>(weights, queries, of_k);
     }
   store_rows<Z>(dk + key_at(b, first, c, z), z.K * z.D, rows, z.D, of_k, factors);
@@ -294,44 +298,55 @@ void launch_wide(void (*kernel)(Parameters...), Grid grid, int threads, int64_t 
   launch(kernel, grid, threads, bytes, stream, std::forward<Arguments>(arguments)...);
 }
 
-template <typename Z>
-void forward(const float* q, const float* k, const float* v, const int32_t* attend, float* y, float* lse,
-             const AttentionSizes& z, cudaStream_t stream) {
-  launch_wide(attention_kernel<Z>, {ceil_div(z.S, Z::kOwn), z.H, z.B}, Z::kBlock,
+template <typename Z, typename T>
+void forward(const T* q, const T* k, const T* v, const int32_t* attend, T* y, float* lse, const AttentionSizes& z,
+             cudaStream_t stream) {
+  launch_wide(attention_kernel<Z, T>, {ceil_div(z.S, Z::kOwn), z.H, z.B}, Z::kBlock,
               Z::kOwnTile + 2 * Z::kOtherTile + Z::kWeights, stream, q, k, v, attend, y, lse, z);
 }
 
-template <typename Z>
-void backward(const float* dy, const float* q, const float* k, const float* v, const int32_t* attend, const float* lse,
-              const float* delta, float* dq, float* dk, float* dv, const AttentionSizes& z, cudaStream_t stream) {
+template <typename Z, typename T>
+void backward(const T* dy, const T* q, const T* k, const T* v, const int32_t* attend, const float* lse,
+              const float* delta, T* dq, T* dk, T* dv, const AttentionSizes& z, cudaStream_t stream) {
   constexpr int64_t floats = 2 * Z::kOwnTile + 2 * Z::kOtherTile + Z::kWeights;
-  launch_wide(attention_dq_kernel<Z>, {ceil_div(z.S, Z::kOwn), z.H, z.B}, Z::kBlock, floats, stream, dy, q, k, v,
+  launch_wide(attention_dq_kernel<Z, T>, {ceil_div(z.S, Z::kOwn), z.H, z.B}, Z::kBlock, floats, stream, dy, q, k, v,
               attend, lse, delta, dq, z);
-  launch_wide(attention_dkv_kernel<Z>, {ceil_div(z.T, Z::kOwn), z.K, z.B}, Z::kBlock, floats, stream, dy, q, k,
+  launch_wide(attention_dkv_kernel<Z, T>, {ceil_div(z.T, Z::kOwn), z.K, z.B}, Z::kBlock, floats, stream, dy, q, k,
               v, attend, lse, delta, dk, dv, z);
 }
 
 }  // namespace
 
 // The tiles of each cut fit into 99 KB of shared memory, what the smallest of the supported cards has.
-void attention(const float* q, const float* k, const float* v, const int32_t* attend, float* y, float* lse,
-               const AttentionSizes& z, cudaStream_t stream) {
-  const auto run = z.D <= 32    ? forward<Cut<32, 4, 4>>
-                   : z.D <= 64  ? forward<Cut<64, 4, 4>>
-                   : z.D <= 128 ? forward<Cut<128, 4, 2>>
-                                : forward<Cut<256, 2, 1>>;
+template <typename T>
+void attention(const T* q, const T* k, const T* v, const int32_t* attend, T* y, float* lse, const AttentionSizes& z,
+               cudaStream_t stream) {
+  const auto run = z.D <= 32    ? forward<Cut<32, 4, 4>, T>
+                   : z.D <= 64  ? forward<Cut<64, 4, 4>, T>
+                   : z.D <= 128 ? forward<Cut<128, 4, 2>, T>
+                                : forward<Cut<256, 2, 1>, T>;
   run(q, k, v, attend, y, lse, z, stream);
 }
 
-void attention_backward(const float* dy, const float* q, const float* k, const float* v, const int32_t* attend,
-                        const float* y, const float* lse, float* dq, float* dk, float* dv, float* delta,
-                        const AttentionSizes& z, cudaStream_t stream) {
-  launch(delta_kernel, blocks_for(z.B * z.S * z.H * kWarp), kThreads, 0, stream, dy, y, delta, z);
-  const auto run = z.D <= 32    ? backward<Cut<32, 4, 4>>
-                   : z.D <= 64  ? backward<Cut<64, 4, 4>>
-                   : z.D <= 128 ? backward<Cut<128, 2, 2>>
-                                : backward<Cut<256, 1, 1>>;
+template <typename T>
+void attention_backward(const T* dy, const T* q, const T* k, const T* v, const int32_t* attend, const T* y,
+                        const float* lse, T* dq, T* dk, T* dv, float* delta, const AttentionSizes& z,
+                        cudaStream_t stream) {
+  launch(delta_kernel<T>, blocks_for(z.B * z.S * z.H * kWarp), kThreads, 0, stream, dy, y, delta, z);
+  const auto run = z.D <= 32    ? backward<Cut<32, 4, 4>, T>
+                   : z.D <= 64  ? backward<Cut<64, 4, 4>, T>
+                   : z.D <= 128 ? backward<Cut<128, 2, 2>, T>
+                                : backward<Cut<256, 1, 1>, T>;
   run(dy, q, k, v, attend, lse, delta, dq, dk, dv, z, stream);
 }
+
+template void attention(const float*, const float*, const float*, const int32_t*, float*, float*,
+                        const AttentionSizes&, cudaStream_t);
+template void attention(const bf16*, const bf16*, const bf16*, const int32_t*, bf16*, float*, const AttentionSizes&,
+                        cudaStream_t);
+template void attention_backward(const float*, const float*, const float*, const float*, const int32_t*, const float*,
+                                 const float*, float*, float*, float*, float*, const AttentionSizes&, cudaStream_t);
+template void attention_backward(const bf16*, const bf16*, const bf16*, const bf16*, const int32_t*, const bf16*,
+                                 const float*, bf16*, bf16*, bf16*, float*, const AttentionSizes&, cudaStream_t);
 
 }  // namespace course::cuda

@@ -4,6 +4,9 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
+#include <functional>
+#include <utility>
+
 #include "common/backend/backend.hpp"
 #include "common/backend/cuda/device_memory.hpp"
 
@@ -20,15 +23,16 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   operator cudaStream_t() const { return stream_; }  // NOLINT: implicit on purpose
   void wait() const;                                 // until all is done; throws Error if something has failed
+  bool done() const;                                 // the same, asked once
 
  private:
   cudaStream_t stream_ = nullptr;
 };
 
-// cuBLAS, on a stream.
+// cuBLAS, on a stream. tf32 as in set_precision (matmul.hpp).
 class Blas {
  public:
-  explicit Blas(cudaStream_t stream);
+  explicit Blas(cudaStream_t stream, bool tf32 = false);
   ~Blas();
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
@@ -38,18 +42,26 @@ class Blas {
   cublasHandle_t handle_ = nullptr;
 };
 
+struct WrongPosition;  // kernels.hpp
+
 }  // namespace cuda
 
 // What each function means stands in Backend. This class checks the shapes and starts the kernels (kernels.hpp), all on
-// one stream; only what gives the host a value waits for it. A kernel that fails is found by a later call.
+// one stream; only what gives the host a value waits for it. A kernel that fails is found by a later call, and so is a
+// position of rope() outside its tables: the next copy_in or copy_out throws.
 class CudaBackend : public Backend {
  public:
   // The device counts among those that this process sees, from 0.
-  explicit CudaBackend(int device);
+  explicit CudaBackend(int device, bool tf32 = false);
 
   const char* name() const override { return "cuda"; }
+  int device() const { return device_; }
   cudaStream_t stream() const { return stream_; }
+  // Called again and again while the host waits for the device, so that it can throw: else nothing ends a wait for a device
+  // that waits for another rank. Null: nobody. Gives back who was called before.
+  std::function<void()> while_waiting(std::function<void()> look) { return std::exchange(look_, std::move(look)); }
 
+  void wait() const override;
   Allocator& memory() override { return memory_; }
   MemoryUse memory_use() const override { return memory_.use(); }
   void reset_peak() override { memory_.reset_peak(); }
@@ -61,6 +73,7 @@ class CudaBackend : public Backend {
                    int64_t blocks, int64_t block) override;
 
   void fill(Tensor& x, float value) override;
+  void cast(const Tensor& x, Tensor& y) override;
   void add(Tensor& x, const Tensor& y) override;
   void scale(Tensor& x, float factor) override;
   double squared_norm(const Tensor& x) const override;
@@ -97,15 +110,18 @@ class CudaBackend : public Backend {
   void cross_entropy_backward(Tensor& logits, const Tensor& max, const Tensor& sum, const Tensor& targets,
                               int64_t begin, int64_t ignore, float factor) override;
 
-  void adamw(Tensor& value, const Tensor& grad, Tensor& mean, Tensor& square, const AdamWStep& step) override;
+  void adamw(std::span<const AdamWTensors> all, const AdamWStep& step) override;
 
  private:
   Tensor scratch(Shape shape, DType type = DType::F32) const;
 
+  int device_;
   cuda::Stream stream_;
   mutable DeviceMemory memory_;  // functions that change nothing need room too
   Pool staging_{pinned_blocks()};
   cuda::Blas blas_;
+  std::unique_ptr<cuda::WrongPosition, decltype(&cudaFreeHost)> wrong_position_;
+  std::function<void()> look_;
 };
 
 }  // namespace course

@@ -1,4 +1,4 @@
-// The same for every element: fill, add, scale, the bias, and copies of runs.
+// The same for every element: fill, cast, add, scale, the bias, and copies of runs.
 #include "common/backend/cuda/four.cuh"
 #include "common/backend/cuda/index.cuh"
 #include "common/backend/cuda/kernels.hpp"
@@ -8,12 +8,20 @@ namespace course::cuda {
 namespace {
 
 //   for (i) x[i] = value;
-__global__ void fill_kernel(float* x, int64_t n, float value) {
+template <typename T>
+__global__ void fill_kernel(T* x, int64_t n, float value) {
   for (int64_t i = 4 * first_index(); i < n; i += 4 * index_step()) store(x + i, n - i, {value, value, value, value});
 }
 
+//   for (i) y[i] = x[i];          of another type
+template <typename From, typename To>
+__global__ void cast_kernel(const From* x, To* y, int64_t n) {
+  for (int64_t i = 4 * first_index(); i < n; i += 4 * index_step()) store(y + i, n - i, load(x + i, n - i));
+}
+
 //   for (i) x[i] += y[i];
-__global__ void add_kernel(float* x, const float* y, int64_t n) {
+template <typename T, typename U>
+__global__ void add_kernel(T* x, const U* y, int64_t n) {
   for (int64_t i = 4 * first_index(); i < n; i += 4 * index_step()) {
     Four a = load(x + i, n - i);
     const Four b = load(y + i, n - i);
@@ -23,7 +31,8 @@ __global__ void add_kernel(float* x, const float* y, int64_t n) {
 }
 
 //   for (i) x[i] *= factor;
-__global__ void scale_kernel(float* x, int64_t n, float factor) {
+template <typename T>
+__global__ void scale_kernel(T* x, int64_t n, float factor) {
   for (int64_t i = 4 * first_index(); i < n; i += 4 * index_step()) {
     Four a = load(x + i, n - i);
     for (float& v : a.at) v *= factor;
@@ -32,8 +41,9 @@ __global__ void scale_kernel(float* x, int64_t n, float factor) {
 }
 
 //   for (n) for (e) y[n][e] += bias[e];          a block a row
-__global__ void add_bias_kernel(float* y, const float* bias, int64_t E) {
-  float* const row = y + blockIdx.x * E;
+template <typename T>
+__global__ void add_bias_kernel(T* y, const T* bias, int64_t E) {
+  T* const row = y + blockIdx.x * E;
   for (int64_t e = 4 * threadIdx.x; e < E; e += 4 * blockDim.x) {
     Four a = load(row + e, E - e);
     const Four b = load(bias + e, E - e);
@@ -63,21 +73,42 @@ void copy_units(const void* from, int64_t from_step, void* to, int64_t to_step, 
 
 }  // namespace
 
-void fill(float* x, int64_t n, float value, cudaStream_t stream) {
-  launch(fill_kernel, blocks_for_fours(n), kThreads, 0, stream, x, n, value);
+template <typename T>
+void fill(T* x, int64_t n, float value, cudaStream_t stream) {
+  launch(fill_kernel<T>, blocks_for_fours(n), kThreads, 0, stream, x, n, value);
 }
 
-void add(float* x, const float* y, int64_t n, cudaStream_t stream) {
-  launch(add_kernel, blocks_for_fours(n), kThreads, 0, stream, x, y, n);
+template <typename From, typename To>
+void cast(const From* x, To* y, int64_t n, cudaStream_t stream) {
+  launch(cast_kernel<From, To>, blocks_for_fours(n), kThreads, 0, stream, x, y, n);
 }
 
-void scale(float* x, int64_t n, float factor, cudaStream_t stream) {
-  launch(scale_kernel, blocks_for_fours(n), kThreads, 0, stream, x, n, factor);
+template <typename T, typename U>
+void add(T* x, const U* y, int64_t n, cudaStream_t stream) {
+  launch(add_kernel<T, U>, blocks_for_fours(n), kThreads, 0, stream, x, y, n);
 }
 
-void add_bias(float* y, const float* bias, int64_t N, int64_t E, cudaStream_t stream) {
-  launch(add_bias_kernel, N, threads_for_row(E), 0, stream, y, bias, E);
+template <typename T>
+void scale(T* x, int64_t n, float factor, cudaStream_t stream) {
+  launch(scale_kernel<T>, blocks_for_fours(n), kThreads, 0, stream, x, n, factor);
 }
+
+template <typename T>
+void add_bias(T* y, const T* bias, int64_t N, int64_t E, cudaStream_t stream) {
+  launch(add_bias_kernel<T>, N, threads_for_row(E), 0, stream, y, bias, E);
+}
+
+template void fill(float*, int64_t, float, cudaStream_t);
+template void fill(bf16*, int64_t, float, cudaStream_t);
+template void cast(const float*, bf16*, int64_t, cudaStream_t);
+template void cast(const bf16*, float*, int64_t, cudaStream_t);
+template void add(float*, const float*, int64_t, cudaStream_t);
+template void add(float*, const bf16*, int64_t, cudaStream_t);
+template void add(bf16*, const bf16*, int64_t, cudaStream_t);
+template void scale(float*, int64_t, float, cudaStream_t);
+template void scale(bf16*, int64_t, float, cudaStream_t);
+template void add_bias(float*, const float*, int64_t, int64_t, cudaStream_t);
+template void add_bias(bf16*, const bf16*, int64_t, int64_t, cudaStream_t);
 
 // In the widest units that all runs consist of.
 void copy_blocks(const void* from, int64_t from_step, void* to, int64_t to_step, int64_t blocks, int64_t block,

@@ -53,10 +53,11 @@ void launch(void (*kernel)(Parameters...), Grid grid, dim3 threads, std::size_t 
         return cudaLaunchKernel(kernel, grid.blocks, threads, pointers, shared_bytes, stream);
       },
       values);
-  if (code == cudaSuccess) return;
-  const char* name = "a kernel";
-  cudaFuncGetName(&name, reinterpret_cast<const void*>(kernel));
-  check(code, name, grid.at);
+  const void* address = reinterpret_cast<const void*>(kernel);
+  if (code == cudaSuccess)
+    note_started(address, grid.at);
+  else
+    check(code, name_of_kernel(address).c_str(), grid.at);
 }
 
 }  // namespace course::cuda

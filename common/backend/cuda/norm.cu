@@ -15,9 +15,10 @@ namespace {
 //     rstd[n] = 1 / sqrt(squares / E + eps);
 //     for (e) y[n][e] = x[n][e] * rstd[n] * weight[e];
 //   }
-__global__ void rms_norm_kernel(const float* x, const float* weight, float eps, float* y, float* rstd, int64_t E) {
-  const float* const in = x + blockIdx.x * E;
-  float* const out = y + blockIdx.x * E;
+template <typename T>
+__global__ void rms_norm_kernel(const T* x, const T* weight, float eps, T* y, float* rstd, int64_t E) {
+  const T* const in = x + blockIdx.x * E;
+  T* const out = y + blockIdx.x * E;
   float squares = 0;
   for (int64_t e = 4 * threadIdx.x; e < E; e += 4 * blockDim.x) {
     const Four a = load(in + e, E - e);
@@ -45,14 +46,15 @@ __global__ void rms_norm_kernel(const float* x, const float* weight, float eps, 
 //
 // A block takes every gridDim-th row and sums its part of dweight as it goes, each thread its own columns: in shared
 // memory, or, where a row does not fit there, in `partial` itself.
-__global__ void rms_norm_backward_kernel(const float* dy, const float* x, const float* weight, const float* rstd,
-                                         float* dx, float* partial, int64_t N, int64_t E, bool fits) {
+template <typename T>
+__global__ void rms_norm_backward_kernel(const T* dy, const T* x, const T* weight, const float* rstd, T* dx,
+                                         float* partial, int64_t N, int64_t E, bool fits) {
   float* const part = partial + blockIdx.x * E;
   float* const sums = fits ? shared : part;
   const int64_t begin = 4 * threadIdx.x, step = 4 * blockDim.x;
   for (int64_t e = begin; e < E; e += step) store(sums + e, E - e, {});
   for (int64_t n = blockIdx.x; n < N; n += gridDim.x) {
-    const float *const in = x + n * E, *const grad = dy + n * E;
+    const T *const in = x + n * E, *const grad = dy + n * E;
     float dot = 0;
     for (int64_t e = begin; e < E; e += step) {
       const Four a = load(in + e, E - e), g = load(grad + e, E - e), w = load(weight + e, E - e);
@@ -76,23 +78,31 @@ __global__ void rms_norm_backward_kernel(const float* dy, const float* x, const 
 
 }  // namespace
 
-void rms_norm(const float* x, const float* weight, float eps, float* y, float* rstd, int64_t N, int64_t E,
-              cudaStream_t stream) {
-  launch(rms_norm_kernel, N, threads_for_row(E), 0, stream, x, weight, eps, y, rstd, E);
+template <typename T>
+void rms_norm(const T* x, const T* weight, float eps, T* y, float* rstd, int64_t N, int64_t E, cudaStream_t stream) {
+  launch(rms_norm_kernel<T>, N, threads_for_row(E), 0, stream, x, weight, eps, y, rstd, E);
 }
 
 // Enough to fill a card, few enough to be added up in one step.
 int64_t norm_blocks(int64_t N) { return std::min<int64_t>(N, 512); }
 
-void rms_norm_backward(const float* dy, const float* x, const float* weight, const float* rstd, float* dx,
-                       float* dweight, float* partial, int64_t N, int64_t E, cudaStream_t stream) {
+template <typename T>
+void rms_norm_backward(const T* dy, const T* x, const T* weight, const float* rstd, T* dx, float* dweight,
+                       float* partial, int64_t N, int64_t E, cudaStream_t stream) {
   if (N == 0 || E == 0) return;
   constexpr int64_t kPlain = 40 << 10;  // bytes of shared memory that any card gives; some is block_sum's
   const int64_t blocks = norm_blocks(N), bytes = E * static_cast<int64_t>(sizeof(float));
   const bool fits = bytes <= kPlain;
-  launch(rms_norm_backward_kernel, blocks, threads_for_row(E), fits ? bytes : 0, stream, dy, x, weight, rstd, dx,
+  launch(rms_norm_backward_kernel<T>, blocks, threads_for_row(E), fits ? bytes : 0, stream, dy, x, weight, rstd, dx,
          partial, N, E, fits);
   add_columns(partial, dweight, blocks, E, stream);
 }
+
+template void rms_norm(const float*, const float*, float, float*, float*, int64_t, int64_t, cudaStream_t);
+template void rms_norm(const bf16*, const bf16*, float, bf16*, float*, int64_t, int64_t, cudaStream_t);
+template void rms_norm_backward(const float*, const float*, const float*, const float*, float*, float*, float*,
+                                int64_t, int64_t, cudaStream_t);
+template void rms_norm_backward(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*, float*, int64_t,
+                                int64_t, cudaStream_t);
 
 }  // namespace course::cuda

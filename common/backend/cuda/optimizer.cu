@@ -17,7 +17,7 @@ struct Factors {
 
 // Which blocks work on which tensor: t has those from begin[t] to begin[t + 1].
 struct Chunks {
-  int32_t begin[AdamWTensors::kMost + 1] = {};
+  int32_t begin[AdamWPointers::kMost + 1] = {};
 };
 
 //   for (t) for (i) {
@@ -27,7 +27,7 @@ struct Chunks {
 //                   - lr / (1 - beta1^step) * mean[t][i] / (sqrt(square[t][i]) / sqrt(1 - beta2^step) + eps);
 //   }
 // The order of operations is that of torch.optim.AdamW.
-__global__ void adamw_kernel(const AdamWTensors tensors, const Chunks chunks, Factors f) {
+__global__ void adamw_kernel(const AdamWPointers tensors, const Chunks chunks, Factors f) {
   int t = 0;
   while (static_cast<int32_t>(blockIdx.x) >= chunks.begin[t + 1]) ++t;
   float *const value = tensors.value[t], *const mean = tensors.mean[t], *const square = tensors.square[t];
@@ -50,7 +50,7 @@ __global__ void adamw_kernel(const AdamWTensors tensors, const Chunks chunks, Fa
 
 }  // namespace
 
-void adamw(const AdamWTensors& tensors, const AdamWStep& step, cudaStream_t stream) {
+void adamw(const AdamWPointers& tensors, const AdamWStep& step, cudaStream_t stream) {
   Chunks chunks;
   for (int t = 0; t < tensors.count; ++t)
     chunks.begin[t + 1] = chunks.begin[t] + static_cast<int32_t>(ceil_div(tensors.size[t], kChunk));

@@ -3,9 +3,8 @@
 // itself uses the last step only.
 //
 //   RMSNorm   rms_norm_of_thread -> rms_norm_in_shared -> rms_norm_of_warp -> cuda::rms_norm (norm.cu)
-//   softmax   softmax_of_thread  -> softmax_in_shared  -> softmax_online; its last step's parts are in
-//   cross_entropy.cu,
-//             where the sums of several ranks come between them
+//   softmax   softmax_of_thread  -> softmax_in_shared  -> softmax_online; in cross_entropy.cu the other ranks' sums come
+//             between its parts
 //   matmul    matmul_of_thread   -> matmul_in_shared   -> matmul_in_registers -> cuBLAS (matmul.cpp)
 //
 // Letters and arguments as in kernels.hpp; y may be x. Any size may be 0.

@@ -9,7 +9,8 @@ namespace course::cuda {
 namespace {
 
 //   for (i) sum += double(x[i]) * x[i];
-__global__ void squares_kernel(const float* x, int64_t n, double* partial) {
+template <typename T>
+__global__ void squares_kernel(const T* x, int64_t n, double* partial) {
   double sum = 0;
   for (int64_t i = 4 * first_index(); i < n; i += 4 * index_step()) {
     const Four a = load(x + i, n - i);
@@ -29,14 +30,15 @@ __global__ void add_up_kernel(const double* partial, int64_t parts, double* resu
 //   for (n) for (e) sum[e] += x[n][e];
 // A block takes 32 columns of some rows, one lane a column, so that a warp reads 32 neighbours; its warps take the rows
 // in turns. Block (i, p) takes part p of the rows.
-__global__ void column_sums_kernel(const float* x, int64_t N, int64_t E, int64_t part, float* sums, bool adds) {
+template <typename T>
+__global__ void column_sums_kernel(const T* x, int64_t N, int64_t E, int64_t part, float* sums, bool adds) {
   __shared__ float of_warp[kThreads / kWarp][kWarp];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = kThreads / kWarp;
   const int64_t column = int64_t{blockIdx.x} * kWarp + lane, begin = blockIdx.y * part;
   const int64_t end = begin + part < N ? begin + part : N;
   float sum = 0;
   if (column < E)
-    for (int64_t n = begin + warp; n < end; n += warps) sum += x[n * E + column];
+    for (int64_t n = begin + warp; n < end; n += warps) sum += wide(x[n * E + column]);
   of_warp[warp][lane] = sum;
   __syncthreads();
   if (warp > 0 || column >= E) return;
@@ -45,8 +47,10 @@ __global__ void column_sums_kernel(const float* x, int64_t N, int64_t E, int64_t
   *out = adds ? *out + sum : sum;
 }
 
-void column_sums(const float* x, int64_t N, int64_t E, int64_t parts, float* sums, bool adds, cudaStream_t stream) {
-  launch(column_sums_kernel, {ceil_div(E, kWarp), parts}, kThreads, 0, stream, x, N, E, ceil_div(N, parts), sums, adds);
+template <typename T>
+void column_sums(const T* x, int64_t N, int64_t E, int64_t parts, float* sums, bool adds, cudaStream_t stream) {
+  launch(column_sums_kernel<T>, {ceil_div(E, kWarp), parts}, kThreads, 0, stream, x, N, E, ceil_div(N, parts), sums,
+         adds);
 }
 
 constexpr int64_t kMostParts = 512;
@@ -55,8 +59,9 @@ constexpr int64_t kMostParts = 512;
 
 int64_t norm_parts(int64_t n) { return std::min(kMostParts, blocks_for_fours(n)); }
 
-void squared_norm(const float* x, int64_t n, double* partial, double* result, cudaStream_t stream) {
-  launch(squares_kernel, norm_parts(n), kThreads, 0, stream, x, n, partial);
+template <typename T>
+void squared_norm(const T* x, int64_t n, double* partial, double* result, cudaStream_t stream) {
+  launch(squares_kernel<T>, norm_parts(n), kThreads, 0, stream, x, n, partial);
   launch(add_up_kernel, 1, kThreads, 0, stream, partial, norm_parts(n), result);
 }
 
@@ -66,11 +71,17 @@ void add_columns(const float* x, float* sums, int64_t N, int64_t E, cudaStream_t
 
 int64_t sum_parts(int64_t N) { return std::clamp<int64_t>(N / 256, 1, kMostParts); }
 
-void sum_rows(const float* dy, float* dbias, float* partial, int64_t N, int64_t E, cudaStream_t stream) {
+template <typename T>
+void sum_rows(const T* dy, float* dbias, float* partial, int64_t N, int64_t E, cudaStream_t stream) {
   const int64_t parts = sum_parts(N);
-  if (parts == 1) return add_columns(dy, dbias, N, E, stream);
+  if (parts == 1) return column_sums(dy, N, E, 1, dbias, true, stream);
   column_sums(dy, N, E, parts, partial, false, stream);
   add_columns(partial, dbias, parts, E, stream);
 }
+
+template void squared_norm(const float*, int64_t, double*, double*, cudaStream_t);
+template void squared_norm(const bf16*, int64_t, double*, double*, cudaStream_t);
+template void sum_rows(const float*, float*, float*, int64_t, int64_t, cudaStream_t);
+template void sum_rows(const bf16*, float*, float*, int64_t, int64_t, cudaStream_t);
 
 }  // namespace course::cuda

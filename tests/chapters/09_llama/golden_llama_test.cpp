@@ -130,6 +130,27 @@ TEST_CASE("a schedule without room for both halves") {
   CHECK(LrSchedule{1, 20, 10}.at(9) == Approx(0.505));
 }
 
+TEST_CASE("mixed precision: every loss of the twenty steps is within 2 % of f32's", "[golden]") {
+  for (const auto& path : golden_files("train__")) {
+    const Golden golden(path);
+    INFO(golden.name());
+    Llama llama(backend(), config_of(golden));
+    compute_in(llama, DType::BF16);
+    for (Parameter* p : parameters_of(llama)) p->fill(golden.values("initial." + p->name()));
+    const TokenData data = stream_of(golden);
+    AdamW optimizer(parameters_of(llama), adamw_of(golden));
+    CrossEntropy loss(backend(), pad_of(golden));
+    Trainer trainer(llama, optimizer, loss, data, batches_of(golden), training_of(golden));
+    bool rounded = false;
+    for (const float want : golden.values("out.loss")) {
+      const double got = trainer.step().loss;
+      CHECK(got == Approx(want).epsilon(0.02));
+      rounded = rounded || std::abs(got - want) > 1e-4 * want;
+    }
+    CHECK(rounded);  // it was not f32 that computed
+  }
+}
+
 TEST_CASE("training: every loss, norm and rate, and the weights at the end", "[golden]") {
   for (const auto& path : golden_files("train__")) {
     const Golden golden(path);

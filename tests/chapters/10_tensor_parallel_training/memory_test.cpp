@@ -1,8 +1,6 @@
 // What a step holds, counted by the pool, beside the formula; and recomputation, which changes memory and nothing else.
 #include "chapters/10_tensor_parallel_training/step_memory.hpp"
 
-#include <omp.h>
-
 #include "chapters/09_llama/recompute.hpp"
 #include "tests/chapters/10_tensor_parallel_training/tensor_parallel.hpp"
 
@@ -18,10 +16,10 @@ struct Steps {
   MemoryUse first, after_validation;
 };
 
-Steps train(PlanKind plan, const std::string& what, int64_t accumulate, int64_t steps) {
+Steps train(PlanKind plan, const std::string& what, int64_t accumulate, int64_t steps, DType type) {
   const LlamaConfig config = little_config();
   const TokenData data(S, random_ids("stream", 4 * B * S + 1, config.vocab_size));
-  TensorParallel run(world(), config, plan);
+  TensorParallel run(world(), config, plan, type);
   recompute(run.llama, what);
   initialize(run.llama, 5);
   run.train_on(data, in_order(data.samples(), B), {.schedule = {0.01, 2, 12}, .accumulate = accumulate});
@@ -38,7 +36,7 @@ Steps train(PlanKind plan, const std::string& what, int64_t accumulate, int64_t 
   return seen;
 }
 
-StepSizes sizes(PlanKind plan, const std::string& what, int64_t accumulate) {
+StepSizes sizes(PlanKind plan, const std::string& what, int64_t accumulate, DType type) {
   const LlamaConfig config = little_config();
   return {.config = config,
           .plan = plan,
@@ -49,19 +47,20 @@ StepSizes sizes(PlanKind plan, const std::string& what, int64_t accumulate) {
           .rank = world().rank(),
           .micro_batches = accumulate,
           .norm_size = config.hidden_size,
-          .threads = omp_get_max_threads()};
+          .device = backend().memory().device(),
+          .type = type};
 }
 
 }  // namespace
 
 TEST_CASE("memory: what the pool counts in a step is the formula, class by class, and validation leaves nothing") {
-  if (backend().memory().device() != Device::Cpu) return;  // the formula knows the scratch of the processor's kernels alone
   for (const PlanKind plan : all_plans)
     for (const std::string what : {"none", "layer"})
-      for (const int64_t accumulate : {1, 2}) {
-        CAPTURE(name_of(plan), what, accumulate);
-        const auto moments = tensor_parallel_memory(sizes(plan, what, accumulate));
-        const MemoryUse seen = train(plan, what, accumulate, 1).first;
+      for (const auto& [accumulate, type] :
+           {std::pair{int64_t{1}, DType::F32}, {2, DType::F32}, {1, DType::BF16}, {2, DType::BF16}}) {
+        CAPTURE(name_of(plan), what, accumulate, name_of(type));
+        const auto moments = tensor_parallel_memory(sizes(plan, what, accumulate, type));
+        const MemoryUse seen = train(plan, what, accumulate, 1, type).first;
         CHECK(memory_differs(seen, moments, 0.02) == "");
         CHECK(seen.peak_of[MemoryClass::Parameters] == moments[0].bytes[MemoryClass::Parameters]);
         CHECK(seen.peak_of[MemoryClass::Optimizer] == moments[0].bytes[MemoryClass::Optimizer]);
@@ -71,13 +70,14 @@ TEST_CASE("memory: what the pool counts in a step is the formula, class by class
 }
 
 TEST_CASE("recompute: losses and norms of three steps are the same bits, and a step holds less") {
-  for (const PlanKind plan : all_plans) {
-    CAPTURE(name_of(plan));
-    const Steps kept = train(plan, "none", 1, 3), again = train(plan, "layer", 1, 3);
-    for (size_t i = 0; i < 3; ++i) {
-      CHECK(kept.results[i].loss == again.results[i].loss);
-      CHECK(kept.results[i].grad_norm == again.results[i].grad_norm);
+  for (const PlanKind plan : all_plans)
+    for (const DType type : {DType::F32, DType::BF16}) {
+      CAPTURE(name_of(plan), name_of(type));
+      const Steps kept = train(plan, "none", 1, 3, type), again = train(plan, "layer", 1, 3, type);
+      for (size_t i = 0; i < 3; ++i) {
+        CHECK(kept.results[i].loss == again.results[i].loss);
+        CHECK(kept.results[i].grad_norm == again.results[i].grad_norm);
+      }
+      CHECK(again.first.peak_of[MemoryClass::Activations] < kept.first.peak_of[MemoryClass::Activations]);
     }
-    CHECK(again.first.peak_of[MemoryClass::Activations] < kept.first.peak_of[MemoryClass::Activations]);
-  }
 }

@@ -16,9 +16,10 @@ namespace course::test {
 inline constexpr PlanKind all_plans[] = {PlanKind::Basic, PlanKind::Sequence, PlanKind::Article};
 
 struct TensorParallel {
-  TensorParallel(Comm& comm, const LlamaConfig& config, PlanKind plan)
+  TensorParallel(Comm& comm, const LlamaConfig& config, PlanKind plan, DType type = DType::F32)
       : mesh(comm, backend(), {{"tp", comm.size()}}), llama(backend(), config), comm_(&comm) {
     parallelize_module(llama, mesh, llama_plan(plan, config.attention(), false));
+    compute_in(llama, type);
   }
 
   // Once the weights are filled. `data` outlives this.
@@ -46,8 +47,10 @@ struct TensorParallel {
 
 // Chapter 09's training: no mesh, no plan.
 struct Serial {
-  Serial(const LlamaConfig& config, uint64_t seed, const TokenData& data, int64_t batch, const TrainerOptions& options)
+  Serial(const LlamaConfig& config, uint64_t seed, const TokenData& data, int64_t batch, const TrainerOptions& options,
+         DType type = DType::F32)
       : llama(backend(), config), loss(backend(), -100) {
+    compute_in(llama, type);
     initialize(llama, seed);
     optimizer = std::make_unique<AdamW>(parameters_of(llama));
     trainer = std::make_unique<Trainer>(llama, *optimizer, loss, data, in_order(data.samples(), batch), options);

@@ -22,14 +22,15 @@ struct Result {
 };
 
 // logits [N,V], every rank with its columns.
-Result run(const Tensor& logits, const std::vector<int32_t>& targets, int32_t ignore, double divisor) {
+Result run(const Tensor& logits, const std::vector<int32_t>& targets, int32_t ignore, double divisor,
+           DType type = DType::F32) {
   Result r;
   Traffic traffic;
   Recorder recorded(world(), traffic);
   const DeviceMesh tp(recorded, backend(), {{"tp", world().size()}});
   const Layout layout{tp, {Shard(1)}, logits.shape()};
   LossParallel loss(backend(), ignore);
-  r.sum = loss.forward(DTensor(part_of(logits, local_box(tp, {Shard(1)}, logits.shape())), layout),
+  r.sum = loss.forward(DTensor(backend().in_type(part_of(logits, local_box(tp, {Shard(1)}, logits.shape())), type), layout),
                        backend().from_host(targets, {int64_t(targets.size())}));
   r.tokens = loss.token_losses();
   r.forward = traffic;
@@ -142,4 +143,26 @@ TEST_CASE("B17: one maximum for all shards") {
   const Result r = run(logits, labels, -100, static_cast<double>(N));
   CHECK(r.tokens == B17["right"]["loss"].get<std::vector<double>>());
   for (const float g : backend().to_host(r.gradient)) CHECK(std::isfinite(g));
+}
+
+// 1000 is a bf16, 60000 lies between two of them.
+TEST_CASE("B17: logits in bf16, the loss and what is sent for it in f32") {
+  const auto B17 = the_case("B17");
+  const auto check = [&](const char* row_name, const char* labels_name, const char* right, double epsilon) {
+    const auto row = floats_of(B17["input"][row_name]);
+    const auto labels = B17["input"][labels_name].get<std::vector<int32_t>>();
+    const int64_t V = std::ssize(row), N = std::ssize(labels);
+    const Tensor logits = make({N, V}, [&](int64_t i) { return row[i % V]; });
+    const Result r = run(logits, labels, -100, static_cast<double>(N), DType::BF16);
+    for (int64_t n = 0; n < N; ++n)
+      CHECK(r.tokens[n] == Approx(B17["right"][right][n].get<double>()).margin(1e-6).epsilon(epsilon));
+    CHECK(r.gradient.dtype() == DType::BF16);
+    for (const float g : backend().floats(r.gradient)) CHECK(std::isfinite(g));
+  };
+  check("row", "labels", "loss", 1e-6);
+  check("f16_row", "f16_labels", "f16_loss", 1.0 / 256);
+  const Result zeros = run(backend().zeros({1, 128256}), {128255}, -100, 1, DType::BF16);
+  CHECK(zeros.sum == Approx(B17["right"]["bf16_loss"].get<double>()).epsilon(1e-6));
+  if (world().size() > 1)
+    CHECK(zeros.forward.total().bytes == Approx(3 * ring_bytes(Op::AllReduce, 4, world().size())));
 }

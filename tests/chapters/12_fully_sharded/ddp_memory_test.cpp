@@ -1,6 +1,4 @@
 // What a step of data parallelism holds while its buckets pile up, counted by the pool, beside the formula.
-#include <omp.h>
-
 #include "chapters/09_llama/recompute.hpp"
 #include "chapters/09_llama/trainer.hpp"
 #include "chapters/12_fully_sharded/ddp.hpp"
@@ -44,14 +42,13 @@ std::pair<MemoryUse, std::vector<Moment>> first_step(bool again, int64_t accumul
                         .S = S,
                         .micro_batches = accumulate,
                         .norm_size = config.hidden_size,
-                        .threads = omp_get_max_threads()};
+                        .device = backend().memory().device()};
   return {seen, data_parallel_memory(tensor_parallel_memory(sizes), sizes, world().size(), ddp.bucket_bytes())};
 }
 
 }  // namespace
 
 TEST_CASE("memory: DDP's buckets, one or many, with recomputation and without, are in the formula") {
-  if (backend().memory().device() != Device::Cpu) return;  // the formula knows the scratch of the processor's kernels alone
   for (const bool again : {false, true})
     for (const int64_t accumulate : {1, 3})
       for (const int64_t bucket_bytes : {1 << 10, 25 << 20}) {

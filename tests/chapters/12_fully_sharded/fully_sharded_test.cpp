@@ -175,3 +175,30 @@ TEST_CASE("DDP equals one rank, in one bucket or in several") {
     check_equal(sharded, serial);
   }
 }
+
+// 256 + 1 is 256 in bf16.
+TEST_CASE("mixed precision: values are gathered in bf16, gradients summed over dp in f32") {
+  const int P = world().size();
+  if (P == 1) return;
+  Traffic traffic;
+  Recorder recorded(world(), traffic);
+  const DeviceMesh dp(recorded, backend(), {{"dp", P}});
+  Linear linear(backend(), I, O), serial(backend(), I, O);
+  const auto unit = fully_shard(linear, dp);
+  compute_in(linear, DType::BF16);
+  initialize(linear, 3), initialize(serial, 3);
+  const auto half = [](Tensor x) { return backend().in_type(std::move(x), DType::BF16); };
+
+  linear.forward(half(backend().full({1, I}, 1)));
+  CHECK(unit->bytes() == 2 * I * O);
+  CHECK(traffic.total().bytes == Approx((P - 1.0) / P * 2 * I * O));
+  unit->unshard();
+  CHECK(linear.weight.value().dtype() == DType::BF16);
+  CHECK(backend().floats(linear.weight.value()) == backend().floats(half(backend().clone(serial.weight.owned()))));
+  traffic.clear();
+  linear.backward(half(backend().full({1, O}, world().rank() == 0 ? 256 : 1)));
+  CHECK(traffic.total().bytes == Approx((P - 1.0) / P * 4 * I * O));
+  for (const float g : backend().to_host(linear.weight.owned_gradient())) CHECK(g == 256 + P - 1);
+  const Box& mine = linear.weight.owned_box();
+  CHECK(differs(linear.weight.owned(), part_of(serial.weight.owned(), mine)) == "");
+}

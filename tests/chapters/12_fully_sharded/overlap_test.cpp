@@ -26,8 +26,8 @@ class Witness : public CommDecorator {
   Work start(const Call& call) override {
     diary_->push_back(cat(name_of(call.op), " starts"));
     auto work = std::make_shared<Work>(inner().start(call));
-    return Work([this, op = call.op, work] {
-      const bool done = work->test();
+    return Work([this, op = call.op, work](Until until) {
+      const bool done = work->reached(until);
       if (done) diary_->push_back(cat(name_of(op), " ends"));
       return done;
     });

@@ -1,6 +1,4 @@
 // What a step on a mesh holds, counted by the pool, beside the formula; and recomputation inside FSDP's hooks.
-#include <omp.h>
-
 #include "chapters/12_fully_sharded/sharded_memory.hpp"
 #include "common/chunk.hpp"
 #include "tests/chapters/13_two_dimensional/two_dimensional.hpp"
@@ -45,17 +43,22 @@ std::vector<Moment> formula(const MeshSize& size, const PlanChoice& choice, int6
                         .rank = world().rank() % size.tp,
                         .micro_batches = accumulate,
                         .norm_size = chunk(config.hidden_size, size.dp, dp_rank).size,
-                        .threads = omp_get_max_threads()};
+                        .device = backend().memory().device(),
+                        .type = choice.type};
   return fully_sharded_memory(tensor_parallel_memory(sizes), sizes, size.dp, dp_rank);
 }
 
 }  // namespace
 
 TEST_CASE("memory: what the pool counts in a step is the formula, on every mesh and plan") {
-  if (backend().memory().device() != Device::Cpu) return;  // the formula knows the scratch of the processor's kernels alone
   const Little little;
+  std::vector<PlanChoice> choices = all_plans();
+  for (PlanChoice choice : all_plans()) {
+    choice.type = DType::BF16;
+    if (choice.loss_parallel || choice.plan == PlanKind::Sequence) choices.push_back(choice);
+  }
   for (const MeshSize& size : meshes_of(world().size()))
-    for (PlanChoice choice : all_plans())
+    for (PlanChoice choice : choices)
       for (const bool again : {false, true})
         for (const int64_t accumulate : {1, 2, 3}) {
           if (Little::B % (size.dp * accumulate) != 0) continue;  // the programs refuse it

@@ -96,6 +96,39 @@ TEST_CASE("saved on one mesh, resumed on every other") {
     resume_everywhere(from, {PlanKind::Basic, false}, {{world().size(), 1}, {1, world().size()}, {1, 1}});
 }
 
+// Masters are f32 whatever computes: they are saved and loaded bit by bit, and a checkpoint of one type goes on in the other.
+TEST_CASE("mixed precision: saved on one mesh, resumed on others and in f32") {
+  const Little little;
+  for (const MeshSize& from : meshes_of(world().size())) {
+    const SharedFolder folder;
+    TrainingOptions save, resume;
+    save.save = resume.resume = folder.path;
+    save.save_every = saved_at;
+    const PlanChoice mixed{.loss_parallel = true, .type = DType::BF16};
+    INFO("saved on " << show(from, mixed));
+    const auto run = little.run(world(), from, mixed);
+    TrainingCheckpoints checkpoints(save, *run->optimizer, run->mesh, world());
+    for (int64_t n = 1; n <= saved_at; ++n) checkpoints.after_step(run->trainer->step().step);
+    const auto again = little.run(world(), from, mixed);
+    TrainingCheckpoints(resume, *again->optimizer, again->mesh, world()).resume();
+    const auto masters = tensors_of(*run), loaded = tensors_of(*again);
+    for (size_t i = 0; i < masters.size(); ++i) CHECK(differs(*loaded[i], *masters[i]) == "");
+    const StepResult next = run->trainer->step(), after = again->trainer->step();
+    CHECK(after.loss == next.loss);
+    CHECK(after.grad_norm == next.grad_norm);
+    for (size_t i = 0; i < masters.size(); ++i) CHECK(differs(*loaded[i], *masters[i]) == "");
+    for (const MeshSize& size : meshes_of(world().size()))
+      for (const DType type : {DType::BF16, DType::F32}) {
+        PlanChoice choice = mixed;
+        choice.type = type;
+        INFO("resumed on " << show(size, choice));
+        const auto resumed = little.run(world(), size, choice);
+        TrainingCheckpoints(resume, *resumed->optimizer, resumed->mesh, world()).resume();
+        CHECK(resumed->trainer->step().loss == Approx(next.loss).epsilon(0.005));
+      }
+  }
+}
+
 TEST_CASE("B19: ten steps on tp, then weights, moments and five more steps on every mesh") {
   constexpr int64_t B = 12, S = 8, saved = 10, all = 15;
   const LlamaConfig config{64, 32, 64, 2, 4, 4};

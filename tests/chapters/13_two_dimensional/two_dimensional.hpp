@@ -31,6 +31,7 @@ inline std::vector<MeshSize> meshes_of(int64_t ranks) {
 struct PlanChoice {
   PlanKind plan = PlanKind::Sequence;
   bool loss_parallel = false, recompute = false;
+  DType type = DType::F32;
   InFlight* in_flight = nullptr;  // with it FSDP communicates while layers compute, as the program does
 };
 
@@ -43,7 +44,7 @@ inline std::vector<PlanChoice> all_plans() {
 
 inline std::string show(const MeshSize& size, const PlanChoice& choice) {
   return cat("dp ", size.dp, " × tp ", size.tp, ", plan ", name_of(choice.plan),
-             choice.loss_parallel ? ", loss parallel" : "");
+             choice.loss_parallel ? ", loss parallel" : "", choice.type == DType::BF16 ? ", mixed" : "");
 }
 
 // Sizes that neither 2, 3 nor 4 ranks share evenly: vocabulary 61, hidden 22, intermediate 41, 3 key/value groups.
@@ -61,6 +62,7 @@ struct TwoDimensional {
     parallelize_module(llama, mesh["tp"], llama_plan(choice.plan, config.attention(), choice.loss_parallel));
     if (choice.recompute) recompute(llama, "layer");
     units = fully_shard_llama(llama, mesh["dp"], choice.in_flight);
+    compute_in(llama, choice.type);
     gradients.finish = [this](const Parameters& p) { finish_gradients(p, mesh["tp"]); };
     gradients.norm = [this](const Parameters& p) { return gradient_norm(p, mesh, *comm_); };
     share = share_over(mesh["dp"]);

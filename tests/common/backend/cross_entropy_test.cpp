@@ -92,6 +92,25 @@ TEST_CASE("B17: huge logits in two shards, a vocabulary of equals") {
         Approx(B17["right"]["bf16_loss"].get<double>()).epsilon(1e-6));  // of zeros, in f32
 }
 
+// 1000 is a bf16, 60000 lies between two of them: there the loss is that of the rounded row.
+TEST_CASE("B17: logits in bf16, their loss in f32") {
+  Backend& be = backend();
+  const auto B17 = the_case("B17");
+  const auto check = [&](const char* row, const char* labels, const char* right, double epsilon) {
+    const auto ids = B17["input"][labels].get<Ints>();
+    const Tensor logits = be.in_type(tensor_of(nlohmann::json::array({B17["input"][row]})), DType::BF16);
+    for (size_t i = 0; i < ids.size(); ++i)
+      CHECK(loss_of(combined(logits, ints({ids[i]}, {1}), B17["input"]["tp"]), {ids[i]}, -100) ==
+            Approx(B17["right"][right][i].get<double>()).margin(1e-6).epsilon(epsilon));
+  };
+  check("row", "labels", "loss", 1e-6);
+  check("f16_row", "f16_labels", "f16_loss", 1.0 / 256);
+  const Tensor zeros = be.in_type(be.zeros({1, 128256}), DType::BF16);
+  for (const int64_t shards : {1, 2})
+    CHECK(loss_of(combined(zeros, ints({128255}, {1}), shards), {128255}, -100) ==
+          Approx(B17["right"]["bf16_loss"].get<double>()).epsilon(1e-6));
+}
+
 TEST_CASE("cross entropy: rows of -inf and shards with no columns") {
   Backend& be = backend();
   Tensor max = be.zeros({3}), sum = be.full({3}, 7);

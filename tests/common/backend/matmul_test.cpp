@@ -81,3 +81,32 @@ TEST_CASE("gemm: plain loops agree with the fast one, on parts of larger matrice
           CHECK(differs(plain, twin, {M, stride_c}, 1e-5) == "");
         }
 }
+
+// Where a processor has no AVX-512 the loops are all there is.
+TEST_CASE("gemm: plain loops agree with the fast one in bf16, on parts of larger matrices") {
+  const auto halves = [](int64_t n, int64_t from) {
+    const Rng rng(3, "gemm");
+    std::vector<BFloat16> x(n);
+    for (int64_t i = 0; i < n; ++i) x[i] = BFloat16(static_cast<float>(rng.uniform(from + i) - 0.5));
+    return x;
+  };
+  for (const auto& [M, N, K] : kSizes)
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true})
+        for (const bool add : {false, true}) {
+          CAPTURE(M, N, K, ta, tb, add);
+          const int64_t stride_a = (ta ? M : K) + 3, stride_b = (tb ? K : N) + 5, stride_c = N + 2;
+          const auto a = halves((ta ? K : M) * stride_a, 0), b = halves((tb ? N : K) * stride_b, 100000);
+          std::vector<BFloat16> c = halves(M * stride_c, 200000), plain = c;
+          std::vector<float> sums(c.begin(), c.end()), plain_sums = sums;
+          cpu::gemm(M, N, K, {a.data(), stride_a, ta}, {b.data(), stride_b, tb}, add, c.data(), stride_c);
+          cpu::plain_gemm(M, N, K, {a.data(), stride_a, ta}, {b.data(), stride_b, tb}, add, plain.data(), stride_c);
+          cpu::gemm(M, N, K, {a.data(), stride_a, ta}, {b.data(), stride_b, tb}, add, sums.data(), stride_c);
+          cpu::plain_gemm(M, N, K, {a.data(), stride_a, ta}, {b.data(), stride_b, tb}, add, plain_sums.data(),
+                          stride_c);
+          const auto wide = [](const std::vector<BFloat16>& x) { return std::vector<float>(x.begin(), x.end()); };
+          CHECK(differs(plain_sums, sums, {M, stride_c}, 1e-5) == "");
+          CHECK(differs(wide(c), sums, {M, stride_c}, 1.0 / 256) == "");
+          CHECK(differs(wide(plain), sums, {M, stride_c}, 1.0 / 256) == "");
+        }
+}

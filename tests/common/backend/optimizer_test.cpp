@@ -22,7 +22,8 @@ TEST_CASE("adamw: some steps as the formula in double") {
         v[i] = 0.99 * v[i] + 0.01 * g[i] * g[i];
         p[i] -= step.lr / (1 - std::pow(0.9, t)) * m[i] / (std::sqrt(v[i]) / std::sqrt(1 - std::pow(0.99, t)) + 1e-8);
       }
-      be.adamw(value, grad, mean, square, step);
+      const AdamWTensors all[] = {{value, grad, mean, square}};
+      be.adamw(all, step);
       CHECK(far(value, p, 2e-6) == "");
       CHECK(far(mean, m, 2e-6) == "");
       CHECK(far(square, v, 2e-6) == "");
@@ -33,9 +34,10 @@ TEST_CASE("adamw: some steps as the formula in double") {
 TEST_CASE("adamw: a gradient of zero only decays, a tiny one moves by the whole rate") {
   Backend& be = backend();
   Tensor value = be.full({3}, 2), mean = be.zeros({3}), square = be.zeros({3});
-  be.adamw(value, be.from_host(std::vector<float>{0, 1e-3f, -1e-12f}, {3}), mean, square,
-           {0.1, 0.9, 0.99, 1e-8, 0.5, 1});
+  const Tensor grad = be.from_host(std::vector<float>{0, 1e-3f, -1e-12f}, {3});
+  const AdamWTensors all[] = {{value, grad, mean, square}};
+  be.adamw(all, {0.1, 0.9, 0.99, 1e-8, 0.5, 1});
   CHECK(far(value, {1.9, 1.8, 1.9 + 0.1 * 1e-12 / (1e-12 + 1e-8)}, 1e-6) == "");
-  CHECK_THROWS_WITH(be.adamw(value, value, mean, square, {0.1, 0.9, 0.99, 1e-8, 0.5, 0}),
+  CHECK_THROWS_WITH(be.adamw(all, {0.1, 0.9, 0.99, 1e-8, 0.5, 0}),
                     Catch::Contains("count from 1"));
 }

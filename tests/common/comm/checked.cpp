@@ -20,7 +20,7 @@ Call call_of(Op op, int64_t count, DType type = DType::F32) {
 std::string apart(const Call& call, const Call& other, const std::string& other_axis = "tp") {
   std::vector<CardWords> cards;
   for (int r = 0; r < 3; ++r)
-    cards.push_back(card_for(r == 1 ? other : call, Beside::Split, 3, r == 1 ? other_axis : "tp", call.at, 3));
+    cards.push_back(card_for(r == 1 ? other : call, 3, r == 1 ? other_axis : "tp", call.at, 3));
   return disagreement(cards, {4, 7, 9});
 }
 
@@ -84,21 +84,21 @@ TEST_CASE("an all-to-all agrees pair by pair") {
     Call call = call_of(Op::AllToAll, 3 * (r + 1));  // sizes differ rightly
     call.counts = sent[r];
     call.receive_counts = {sent[0][r], sent[1][r], sent[2][r]};
-    cards.push_back(card_for(call, Beside::Split, 3, "tp", call.at, 3));
+    cards.push_back(card_for(call, 3, "tp", call.at, 3));
   }
   CHECK(disagreement(cards, {4, 7, 9}) == "");
   Call call = call_of(Op::AllToAll, 24);
   call.counts = sent[2];
   call.receive_counts = {3, 5, 9};
-  cards[2] = card_for(call, Beside::Split, 3, "tp", call.at, 3);
+  cards[2] = card_for(call, 3, "tp", call.at, 3);
   CHECK(disagreement(cards, {4, 7, 9}) == "call 3 on tp, all-to-all: rank 7 sends 6 elements to rank 9, which expects 5");
 }
 
 TEST_CASE("a source line alone is no disagreement, but it is seen") {
   const Call here = call_of(Op::AllReduce, 12);
   const Site there = Site::current();
-  std::vector<CardWords> cards = {card_for(here, Beside::Split, 1, "tp", here.at, 2),
-                              card_for(here, Beside::Split, 1, "tp", there, 2)};
+  std::vector<CardWords> cards = {card_for(here, 1, "tp", here.at, 2),
+                              card_for(here, 1, "tp", there, 2)};
   CHECK(disagreement(cards, {0, 1}) == "");
   CHECK(lines_apart(cards, {0, 1}) ==
         cat("checked.cpp:", here.at.line(), " on rank 0; checked.cpp:", there.line(), " on rank 1"));

@@ -11,33 +11,41 @@
 #include "common/backend/cuda/emulate/fiber.hpp"
 #include "common/check.hpp"
 
-thread_local uint3 threadIdx, blockIdx;
-thread_local dim3 blockDim, gridDim;
+constinit thread_local uint3 threadIdx, blockIdx;
+constinit thread_local dim3 blockDim, gridDim;
 
 namespace course::cuda {
 
 // What kernels declare as `extern __shared__ float shared[]`; a little more, to see who writes past the end.
-thread_local float shared[(emulate::shared_memory_bytes + 256) / sizeof(float)];
+constinit thread_local float shared[(emulate::shared_memory_bytes + 256) / sizeof(float)];
 
 }  // namespace course::cuda
 
 namespace course::emulate {
 namespace {
 
+constexpr int all_lanes = -1;
 constexpr unsigned char nobody_wrote = 0xff;  // four of them are a NaN
 
 enum class State { Ready, AtBarrier, AtShuffle, Done };
 
 struct Thread {
   uint3 index;
-  State state;
-  std::source_location at;  // where it waits
-  unsigned mask;            // of the shuffle it waits in
-  int from;                 // the lane it reads
-  uint64_t bits, result;    // what it brings, what it gets
+  State state = State::Ready;
+  Fiber* fiber = nullptr;        // since it first waited
+  std::source_location at = {};  // where it waits
+  unsigned mask = 0;             // of the shuffle it waits in
+  int from = 0;                  // the lane it reads, or all_lanes: then a bit of each
+  uint64_t bits = 0, result = 0; // what it brings, what it gets
 };
 
 std::string show(const uint3& i) { return cat("(", i.x, ",", i.y, ",", i.z, ")"); }
+
+// The turns of a warp's lanes: from `first` on, `step` further each time, an odd number so that each has its turn.
+struct Turns {
+  unsigned first = 0, step = 1;
+  int64_t at(int64_t i) const { return (first + static_cast<unsigned>(i) * step) % 32; }
+};
 
 // The order of turns.
 class Order {
@@ -58,6 +66,11 @@ class Order {
     if (drawn_) std::shuffle(order_.begin(), order_.end(), random_);
     return order_;
   }
+  Turns of_lanes() {
+    if (!drawn_) return backward_ ? Turns{31, 31} : Turns{};
+    const auto drawn = static_cast<unsigned>(random_());
+    return {drawn, drawn >> 5 | 1};
+  }
 
  private:
   bool backward_, drawn_;
@@ -65,74 +78,155 @@ class Order {
   std::vector<int64_t> order_;
 };
 
+// Threads run on one fiber, one after another, as long as none of them waits. One that does keeps the fiber, and the next
+// begins on another: a kernel without barriers and shuffles is a plain loop.
 class Block {
  public:
   std::string run(dim3 grid, uint3 index, dim3 size, Body body);
   Thread& running() { return *running_; }
-  int lane_of_running() const { return static_cast<int>(running_ - threads_.data()) % 32; }
+  int lane_of_running() const { return lane_; }
+  Thread& wait(State state, std::source_location at);  // gives the others their turn
 
  private:
+  void prepare(dim3 size);
+  void begin(int64_t warp);
+  void begin_threads();
   bool advance(int64_t warp);
+  void resume(Fiber& fiber);
+  void give_turn(int64_t warp_begin, int64_t lane) {
+    running_ = &threads_[warp_begin + lane];
+    lane_ = static_cast<int>(lane);
+    threadIdx = running_->index;
+  }
   void release_barrier();
   void release_shuffles(int64_t warp);
+  unsigned ballot_of(size_t begin, unsigned mask) const;
   std::string stuck() const;
-  bool all(State state) const {
-    return std::ranges::all_of(threads_, [&](const Thread& t) { return t.state == state; });
-  }
 
   std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Fiber*> spare_;  // those on which no thread waits
   std::vector<Thread> threads_;
+  dim3 size_{0, 0, 0};
   Thread* running_ = nullptr;
+  int lane_ = 0;  // of the one that runs
+  Body body_{};
+  int64_t first_ = 0, lanes_ = 0, next_ = 32;  // of the warp that begins: its first thread, how many, whose turn is next
+  Turns turns_;
+  int64_t done_ = 0, at_barrier_ = 0;
   Order warp_order_, lane_order_;
 };
 
-std::string Block::run(dim3 grid, uint3 index, dim3 size, Body body) {
+void Block::prepare(dim3 size) {
   const int64_t n = int64_t{size.x} * size.y * size.z;
-  while (static_cast<int64_t>(fibers_.size()) < n) fibers_.push_back(std::make_unique<Fiber>(128 << 10));
-  threads_.assign(n, {});
-  for (int64_t t = 0; t < n; ++t) {
-    const auto i = static_cast<unsigned>(t);
-    threads_[t].index = {i % size.x, i / size.x % size.y, i / size.x / size.y};
-    fibers_[t]->start(body.run, body.with);
+  if (size.x != size_.x || size.y != size_.y || size.z != size_.z) {
+    threads_.assign(n, {});
+    for (int64_t t = 0; t < n; ++t) {
+      const auto i = static_cast<unsigned>(t);
+      threads_[t].index = {i % size.x, i / size.x % size.y, i / size.x / size.y};
+    }
+    size_ = size;
   }
+  for (Thread& t : threads_) t.state = State::Ready, t.fiber = nullptr;
+  done_ = at_barrier_ = 0;
+  next_ = 32;
+  if (spare_.size() == fibers_.size()) return;
+  spare_.clear();  // the block before did not come to its end
+  for (const auto& fiber : fibers_) spare_.push_back(fiber.get());
+}
+
+std::string Block::run(dim3 grid, uint3 index, dim3 size, Body body) {
+  prepare(size);
+  body_ = body;
   gridDim = grid, blockDim = size, blockIdx = index;
   // A warp goes on until it waits at a barrier or is done, so it may be a whole phase ahead of the others: whoever writes
   // what another warp has still to read is seen.
-  const int64_t warps = (n + 31) / 32;
-  while (!all(State::Done)) {
-    bool moved = false;
-    for (const int64_t warp : warp_order_.of(warps))
+  const int64_t n = std::ssize(threads_), warps = (n + 31) / 32;
+  for (bool first = true; done_ < n; first = false) {
+    bool moved = first;
+    for (const int64_t warp : warp_order_.of(warps)) {
+      if (first) {
+        begin(warp);
+        release_shuffles(warp);
+      }
       while (advance(warp)) {
         moved = true;
         release_shuffles(warp);
       }
+    }
     if (!moved) return stuck();
     release_barrier();
   }
   return "";
 }
 
+// Every thread of a warp runs until it waits or is done.
+void Block::begin(int64_t warp) {
+  first_ = 32 * warp;
+  lanes_ = std::min<int64_t>(32, std::ssize(threads_) - first_);
+  turns_ = lane_order_.of_lanes();
+  next_ = 0;
+  while (next_ < 32) {
+    if (spare_.empty()) {
+      fibers_.push_back(std::make_unique<Fiber>(128 << 10, fibers_.size()));
+      spare_.push_back(fibers_.back().get());
+    }
+    Fiber& fiber = *spare_.back();
+    spare_.pop_back();
+    fiber.start([](void* block) { static_cast<Block*>(block)->begin_threads(); }, this);
+    resume(fiber);
+  }
+}
+
+// On a fiber. A thread that waited comes back here when it is done; then its warp has no thread that is still to begin.
+void Block::begin_threads() {
+  while (next_ < 32) {
+    const int64_t lane = turns_.at(next_++);
+    if (lane >= lanes_) continue;
+    give_turn(first_, lane);
+    body_.run(body_.with);
+    running_->state = State::Done;
+    ++done_;
+  }
+}
+
+void Block::resume(Fiber& fiber) {
+  fiber.resume();
+  if (fiber.done())
+    spare_.push_back(&fiber);
+  else
+    running_->fiber = &fiber;
+}
+
 // Gives each thread of a warp that is ready its turn. False if none was.
 bool Block::advance(int64_t warp) {
   bool moved = false;
   const int64_t begin = 32 * warp, lanes = std::min<int64_t>(32, std::ssize(threads_) - begin);
-  for (const int64_t lane : lane_order_.of(lanes)) {
-    Thread& t = threads_[begin + lane];
-    if (t.state != State::Ready) continue;
-    running_ = &t;
-    threadIdx = t.index;
-    fibers_[begin + lane]->resume();
-    if (fibers_[begin + lane]->done()) t.state = State::Done;
+  const Turns turns = lane_order_.of_lanes();
+  for (int64_t i = 0; i < 32; ++i) {
+    const int64_t lane = turns.at(i);
+    if (lane >= lanes || threads_[begin + lane].state != State::Ready) continue;
+    give_turn(begin, lane);
+    resume(*running_->fiber);
     moved = true;
   }
   return moved;
 }
 
+Thread& Block::wait(State state, std::source_location at) {
+  Thread& me = *running_;
+  me.state = state;
+  me.at = at;
+  at_barrier_ += state == State::AtBarrier;
+  Fiber::pause();
+  return me;
+}
+
 void Block::release_barrier() {
-  if (!all(State::AtBarrier)) return;
+  if (at_barrier_ < std::ssize(threads_)) return;
   const std::source_location first = threads_[0].at;
-  if (std::ranges::all_of(threads_, [&](const Thread& t) { return t.at.line() == first.line(); }))
-    for (Thread& t : threads_) t.state = State::Ready;
+  if (!std::ranges::all_of(threads_, [&](const Thread& t) { return t.at.line() == first.line(); })) return;
+  for (Thread& t : threads_) t.state = State::Ready;
+  at_barrier_ = 0;
 }
 
 void Block::release_shuffles(int64_t warp) {
@@ -151,9 +245,20 @@ void Block::release_shuffles(int64_t warp) {
       if (mask >> j & 1) {
         Thread& t = threads_[begin + j];
         t.state = State::Ready;
-        t.result = mask >> t.from & 1 ? threads_[begin + t.from].bits : ~uint64_t{0};  // a lane that brings nothing
+        if (t.from == all_lanes)
+          t.result = ballot_of(begin, mask);
+        else
+          t.result = mask >> t.from & 1 ? threads_[begin + t.from].bits : ~uint64_t{0};  // a lane that brings nothing
       }
   }
+}
+
+// Bit i is what lane i of those in the mask has brought.
+unsigned Block::ballot_of(size_t begin, unsigned mask) const {
+  unsigned bits = 0;
+  for (unsigned i = 0; i < 32; ++i)
+    if (mask >> i & 1) bits |= static_cast<unsigned>(threads_[begin + i].bits) << i;
+  return bits;
 }
 
 std::string Block::stuck() const {
@@ -218,24 +323,20 @@ void end_kernel(const char* why) {
   siglongjmp(escape, 1);
 }
 
-void sync_threads(std::source_location at) {
-  Thread& me = current->running();
-  me.at = at;
-  me.state = State::AtBarrier;
-  Fiber::pause();
-}
+void sync_threads(std::source_location at) { current->wait(State::AtBarrier, at); }
 
 int lane() { return current->lane_of_running(); }
+
+unsigned ballot(unsigned mask, bool mine, std::source_location at) {
+  return static_cast<unsigned>(exchange(mask, mine, all_lanes, at));
+}
 
 uint64_t exchange(unsigned mask, uint64_t mine, int from_lane, std::source_location at) {
   Thread& me = current->running();
   me.bits = mine;
   me.from = from_lane;
-  me.at = at;
   me.mask = mask;
-  me.state = State::AtShuffle;
-  Fiber::pause();
-  return me.result;
+  return current->wait(State::AtShuffle, at).result;
 }
 
 }  // namespace course::emulate

@@ -12,6 +12,12 @@
 
 namespace course::emulate {
 
+// What each thread does.
+struct Body {
+  void (*run)(void*);
+  void* with;
+};
+
 inline constexpr size_t shared_memory_bytes = 227 << 10;  // of a block at the most; compute capability 9.0
 
 // "" or what went wrong: a barrier that not all threads reached, a shuffle without all its lanes, an address that no

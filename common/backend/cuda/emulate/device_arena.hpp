@@ -18,6 +18,7 @@ struct Piece {
   size_t bytes = 0;
   char* pages = nullptr;
   size_t page_bytes = 0;
+  bool freed = false;          // in the order of a stream, which has not come so far
   Stamp written;               // last
   std::vector<Stamp> read;     // the last of each stream, since it was written
 };
@@ -40,14 +41,13 @@ class DeviceArena {
   void open(const Piece& piece, bool writes) const;
   void close(const Piece& piece) const;
   size_t used() const { return used_; }
+  size_t size() const { return card_; }  // of the card: COURSE_EMULATE_MEMORY, in MiB, or 4 GiB
 
  private:
   char* base_;
-  size_t size_, next_ = 0, used_ = 0, page_;
+  size_t size_, next_ = 0, used_ = 0, page_, card_;
   std::map<char*, Piece> pieces_;                          // by where their pages begin
   std::map<char*, std::pair<char*, size_t>> freed_;        // pages: begin and bytes of what was there
 };
-
-inline constexpr size_t emulated_bytes = size_t{4} << 30;  // of a card
 
 }  // namespace course::emulate

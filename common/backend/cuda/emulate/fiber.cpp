@@ -13,7 +13,7 @@ thread_local Fiber* running = nullptr;
 
 }  // namespace
 
-Fiber::Fiber(size_t stack_bytes) {
+Fiber::Fiber(size_t stack_bytes, size_t colour) : above_(colour % 16 * 256) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   bytes_ = (stack_bytes + page - 1) / page * page + page;
   void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -34,7 +34,7 @@ void Fiber::start(void (*body)(void*), void* with) {
   body_ = body;
   with_ = with;
   done_ = false;
-  here_ = prepare_stack(stack_, bytes_, &Fiber::begin);
+  here_ = prepare_stack(stack_, bytes_ - above_, &Fiber::begin);
 }
 
 void Fiber::resume() {

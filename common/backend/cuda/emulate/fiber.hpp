@@ -8,7 +8,9 @@ namespace course::emulate {
 
 class Fiber {
  public:
-  explicit Fiber(size_t stack_bytes);  // below the stack lies a page that nobody may touch
+  // Below the stack lies a page that nobody may touch. `colour` counts fibers: their stacks begin at different places of a
+  // page, or those of a whole block would meet in the same few lines of the processor's cache.
+  explicit Fiber(size_t stack_bytes, size_t colour = 0);
   ~Fiber();
   Fiber(const Fiber&) = delete;
 
@@ -22,7 +24,7 @@ class Fiber {
   static void begin();
 
   char* stack_;
-  size_t bytes_;
+  size_t bytes_, above_;  // the stack begins so many bytes below its upper end
   void (*body_)(void*) = nullptr;
   void* with_ = nullptr;
   bool done_ = true;

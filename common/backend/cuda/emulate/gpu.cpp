@@ -1,30 +1,37 @@
 #include "common/backend/cuda/emulate/gpu.hpp"
 
-#include <cxxabi.h>
-#include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
+#include <iterator>
 
 #include "common/backend/cuda/emulate/block.hpp"
 #include "common/backend/cuda/emulate/machine.hpp"
+#include "common/backend/cuda/emulate/symbols.hpp"
 #include "common/check.hpp"
 #include "common/signal_stack.hpp"
 
 namespace course::emulate {
 namespace {
 
-struct sigaction before_us {};
+constexpr int watched[] = {SIGSEGV, SIGILL};
+struct sigaction before_us[std::size(watched)];
 
-// An address that nobody may touch: inside a kernel it ends the kernel, outside it is the host that is wrong.
+void give_back(int signal) {
+  for (size_t i = 0; i < std::size(watched); ++i)
+    if (watched[i] == signal) sigaction(signal, &before_us[i], nullptr);
+}
+
+// An address that nobody may touch: inside a kernel it ends the kernel, outside it is the host that is wrong. And where
+// the compiler's own check of an address ends (COURSE_EMULATE_CHECKS in cmake/Cuda.cmake): SIGILL.
 void on_fault(int signal, siginfo_t* info, void* context) {
   Gpu& gpu = Gpu::get();
   const void* at = info->si_addr;
-  const std::string does = refused_access(context);
+  const std::string does = signal == SIGSEGV ? refused_access(context) : "";
   static std::string text;
-  if (in_kernel()) {
+  if (signal == SIGILL && in_kernel()) end_kernel("touches memory at an address that the access's size does not divide");
+  if (signal == SIGSEGV && in_kernel()) {
     const Piece* piece = gpu.arena.find(at);
     const bool inside = piece && at >= piece->begin && at < piece->begin + piece->bytes;
     text = !gpu.arena.holds(at) ? cat(does, " address ", at, ", which is not device memory")
@@ -33,12 +40,12 @@ void on_fault(int signal, siginfo_t* info, void* context) {
                                 : cat(does, " ", gpu.arena.describe(at));
     end_kernel(text.c_str());
   }
-  if (gpu.arena.holds(at)) {
+  if (signal == SIGSEGV && gpu.arena.holds(at)) {
     text = cat("emulated GPU: the host ", does, " device memory, ", gpu.arena.describe(at),
                "; copy it with cudaMemcpyAsync\n");
     [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
   }
-  sigaction(signal, &before_us, nullptr);  // the access is tried once more, and ends as it would have
+  give_back(signal);  // the access is tried once more, and ends as it would have
 }
 
 const char* generic(cudaError_t code) {
@@ -48,8 +55,10 @@ const char* generic(cudaError_t code) {
     case cudaErrorMemoryAllocation: return "out of memory";
     case cudaErrorInvalidConfiguration: return "invalid configuration argument";
     case cudaErrorInvalidMemcpyDirection: return "invalid copy direction for memcpy";
+    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorNotReady: return "device not ready";
     case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
   }
@@ -65,15 +74,17 @@ Gpu& Gpu::get() {
 
 // Others may have put their own handler in our place, as Catch2 does for each test case.
 void Gpu::watch_faults() {
-  struct sigaction now {};
-  sigaction(SIGSEGV, nullptr, &now);
-  if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_fault) return;
-  before_us = now;
-  have_signal_stack();
-  struct sigaction action {};
-  action.sa_sigaction = on_fault;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigaction(SIGSEGV, &action, nullptr);
+  for (size_t i = 0; i < std::size(watched); ++i) {
+    struct sigaction now {};
+    sigaction(watched[i], nullptr, &now);
+    if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_fault) continue;
+    before_us[i] = now;
+    have_signal_stack();
+    struct sigaction action {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigaction(watched[i], &action, nullptr);
+  }
 }
 
 cudaError_t Gpu::failed(cudaError_t code, std::string what, bool sticky) {
@@ -100,11 +111,11 @@ bool Gpu::pinned(const void* address) const {
 }
 
 cudaError_t Gpu::prepare(cudaStream_t asked, const std::string& what, const std::vector<Touch>& touches,
-                         std::vector<std::pair<Piece*, bool>>& pieces) {
+                         Pieces& pieces) {
   for (const Touch& touch : touches) {
     if (!touch.at || pinned(touch.at)) continue;
     Piece* piece = arena.find(touch.at);
-    if (!piece)
+    if (!piece || piece->freed)
       return failed(cudaErrorIllegalAddress,
                     cat(what, " was given ", arena.holds(touch.at) ? cat("an address ", arena.describe(touch.at))
                                                                    : "an address of the host"),
@@ -115,7 +126,6 @@ cudaError_t Gpu::prepare(cudaStream_t asked, const std::string& what, const std:
     else
       same->second |= touch.writes;
   }
-  watch_faults();
   CUstream_st& own = *stream(asked);
   own.clock.merge(host);
   const auto not_waited = [&](const char* does, const char* did, const Stamp& other) {
@@ -143,19 +153,33 @@ cudaError_t Gpu::prepare(cudaStream_t asked, const std::string& what, const std:
   return cudaSuccess;
 }
 
+cudaError_t Gpu::later(cudaStream_t asked, std::function<bool()> work) {
+  Queue& queue = *stream(asked)->queue;
+  ++queue.put;
+  queue.open.push_back(std::move(work));
+  advance();
+  return sticky_;
+}
+
+void Gpu::advance() {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const auto& queue : queues_)
+      while (!queue->open.empty() && queue->open.front()()) {
+        queue->open.pop_front();
+        ++queue->done;
+        moved = true;
+      }
+  }
+  // Of streams that are no more.
+  std::erase_if(queues_, [](const auto& queue) { return queue.use_count() == 1 && queue->open.empty(); });
+}
+
 std::string name_of_kernel(const void* kernel) {
   static std::map<const void*, std::string> known;
-  std::string& name = known[kernel];
-  if (!name.empty()) return name;
-  name = "a kernel";
-  Dl_info info{};
-  if (dladdr(kernel, &info) && info.dli_sname && info.dli_saddr == kernel) {
-    int status = 0;
-    const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status), free);
-    name = status == 0 ? plain.get() : info.dli_sname;
-    name = name.substr(0, name.find('('));
-  }
-  return name;
+  const auto [at, unknown] = known.try_emplace(kernel);
+  if (unknown) at->second = name_of_function(kernel);
+  return at->second.empty() ? "a kernel" : at->second;
 }
 
 }  // namespace course::emulate

@@ -4,7 +4,12 @@
 
 #include <cuda_runtime.h>
 
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,15 +17,33 @@
 #include "common/backend/cuda/emulate/device_arena.hpp"
 #include "common/backend/cuda/emulate/streams.hpp"
 
+namespace course::emulate {
+
+// A stream's work, in order. Most of it is done as soon as it is put there. What waits for another rank (NCCL's calls) stays,
+// and what comes behind it or waits for its event: it gets on whenever somebody calls the runtime.
+struct Queue {
+  uint64_t put = 0, done = 0;              // pieces of work so far
+  std::deque<std::function<bool()>> open;  // each to be asked until it says that it is done
+};
+
+}  // namespace course::emulate
+
 struct CUstream_st {
   int id;
   course::emulate::Clock clock;
+  std::shared_ptr<course::emulate::Queue> queue;
 };
 struct CUevent_st {
   course::emulate::Clock clock;
+  std::shared_ptr<course::emulate::Queue> queue = {};  // null before it is recorded
+  uint64_t upto = 0;                                   // of the queue's work
+  std::chrono::steady_clock::time_point at = {};       // of the record
+  bool complete() const { return !queue || queue->done >= upto; }
 };
 
 namespace course::emulate {
+
+using Pieces = std::vector<std::pair<Piece*, bool>>;  // and whether it is written
 
 class Gpu {
  public:
@@ -33,25 +56,38 @@ class Gpu {
   cudaError_t last();  // and forgets it, unless it is sticky
   void reset();
 
-  // Runs `work` as the next of a stream, with the memory it says it touches open to it. Fails when that is not device memory,
-  // or when another stream still works on it and nothing makes this one wait. `work` returns "" or what went wrong.
+  // Puts `work` on a stream, with the memory it says it touches open to it. Fails when that is not device memory, or when
+  // another stream still works on it and nothing makes this one wait. `work` returns "" or what went wrong. It may be done
+  // when the caller has returned: it captures values, no references.
   template <typename Work>
-  cudaError_t run(cudaStream_t stream, const std::string& what, const std::vector<Touch>& touches, Work work) {
-    if (sticky_ != cudaSuccess) return sticky_;
-    std::vector<std::pair<Piece*, bool>> pieces;
-    const cudaError_t ready = prepare(stream, what, touches, pieces);
+  cudaError_t put(cudaStream_t stream, const std::string& what, const std::vector<Touch>& touches, Work work) {
+    Pieces pieces;
+    const cudaError_t ready = order(stream, what, touches, pieces);
     if (ready != cudaSuccess) return ready;
-    for (const auto& [piece, writes] : pieces) arena.open(*piece, writes);
-    const std::string wrong = work();
-    for (const auto& [piece, writes] : pieces) arena.close(*piece);
-    return wrong.empty() ? cudaSuccess : failed(cudaErrorLaunchFailure, wrong, true);
+    return later(stream, [this, pieces = std::move(pieces), work = std::move(work)]() mutable {
+      if (sticky_ != cudaSuccess) return true;
+      const std::string wrong = with_open(pieces, work);
+      if (!wrong.empty()) failed(cudaErrorLaunchFailure, wrong, true);
+      return true;
+    });
   }
 
-  // The same for what needs no look at the memory: an order on the stream, and nothing else.
-  cudaError_t order(cudaStream_t stream, const std::string& what, const std::vector<Touch>& touches) {
-    std::vector<std::pair<Piece*, bool>> pieces;
+  // The two parts of that. The order is checked and noted when the work is put on the stream, whenever it is done.
+  cudaError_t order(cudaStream_t stream, const std::string& what, const std::vector<Touch>& touches, Pieces& pieces) {
     return sticky_ != cudaSuccess ? sticky_ : prepare(stream, what, touches, pieces);
   }
+  cudaError_t later(cudaStream_t stream, std::function<bool()> work);
+  template <typename Work>
+  auto with_open(const Pieces& pieces, Work& work) {
+    watch_faults();
+    for (const auto& [piece, writes] : pieces) arena.open(*piece, writes);
+    auto result = work();
+    for (const auto& [piece, writes] : pieces) arena.close(*piece);
+    return result;
+  }
+
+  void advance();  // does what can be done
+  std::shared_ptr<Queue> new_queue() { return queues_.emplace_back(std::make_shared<Queue>()); }
 
   void watch_faults();  // before device memory is handed out or opened
   CUstream_st* stream(cudaStream_t asked) { return asked ? asked : &default_stream_; }
@@ -65,10 +101,10 @@ class Gpu {
 
  private:
   Gpu() = default;
-  cudaError_t prepare(cudaStream_t stream, const std::string& what, const std::vector<Touch>& touches,
-                      std::vector<std::pair<Piece*, bool>>& pieces);
+  cudaError_t prepare(cudaStream_t stream, const std::string& what, const std::vector<Touch>& touches, Pieces& pieces);
 
-  CUstream_st default_stream_{0, {}};
+  std::vector<std::shared_ptr<Queue>> queues_;
+  CUstream_st default_stream_{0, {}, new_queue()};
   cudaError_t sticky_ = cudaSuccess, last_ = cudaSuccess;
   std::string text_;
 };

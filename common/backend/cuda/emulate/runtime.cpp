@@ -1,3 +1,6 @@
+#include <sched.h>
+
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,9 +15,22 @@ using course::emulate::Touch;
 
 namespace {
 
+constexpr int runtime_version = 13000;
+
+std::string word(const char* name) {
+  const char* said = std::getenv(name);
+  return said ? said : "";
+}
+
 int devices() {
-  const char* said = std::getenv("COURSE_EMULATE_DEVICES");
-  return said ? std::atoi(said) : 8;
+  const std::string said = word("COURSE_EMULATE_DEVICES");
+  return said.empty() ? 8 : std::atoi(said.c_str());
+}
+
+// A driver for CUDA 13.0; `old` and `none` are those of machines that cannot run us.
+int driver() {
+  const std::string said = word("COURSE_EMULATE_DRIVER");
+  return said == "none" ? 0 : said == "old" ? 12020 : runtime_version;
 }
 
 cudaError_t done() { return Gpu::get().state(); }
@@ -26,8 +42,27 @@ cudaError_t cudaGetLastError() { return Gpu::get().last(); }
 
 // ---- devices ----
 cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 0;
+  if (driver() < runtime_version) return cudaErrorInsufficientDriver;  // CUDA says the same where there is none
   *count = devices();
   return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = driver();
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = runtime_version;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  const std::string said = word("COURSE_EMULATE_CAPABILITY");
+  *properties = {"emulated GPU", 9, 0};
+  std::sscanf(said.c_str(), "%d.%d", &properties->major, &properties->minor);
+  return done();
 }
 
 cudaError_t cudaSetDevice(int device) {
@@ -42,6 +77,13 @@ cudaError_t cudaGetDevice(int* device) {
   return done();
 }
 
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
+  if (device < 0 || device >= devices())
+    return Gpu::get().failed(cudaErrorInvalidDevice, cat("device ", device, " of ", devices()));
+  std::snprintf(id, length, "0000:%02X:00.0", static_cast<unsigned>(device + 1) & 0xff);
+  return done();
+}
+
 cudaError_t cudaDeviceReset() {
   Gpu::get().reset();
   return cudaSuccess;
@@ -49,7 +91,7 @@ cudaError_t cudaDeviceReset() {
 
 // ---- streams and events ----
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new CUstream_st{Gpu::get().streams++, {}};
+  *stream = new CUstream_st{Gpu::get().streams++, {}, Gpu::get().new_queue()};
   return done();
 }
 
@@ -60,13 +102,27 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  Gpu::get().host.merge(Gpu::get().stream(stream)->clock);
+  const CUstream_st& own = *Gpu::get().stream(stream);
+  while (!own.queue->open.empty()) {
+    sched_yield();
+    Gpu::get().advance();
+  }
+  Gpu::get().host.merge(own.clock);
+  return done();
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const CUstream_st& own = *Gpu::get().stream(stream);
+  Gpu::get().advance();
+  if (!own.queue->open.empty()) return cudaErrorNotReady;
+  Gpu::get().host.merge(own.clock);
   return done();
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   Gpu::get().stream(stream)->clock.merge(event->clock);
-  return done();
+  if (event->complete()) return done();
+  return Gpu::get().later(stream, [recorded = *event] { return recorded.complete(); });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -80,7 +136,29 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  event->clock = Gpu::get().stream(stream)->clock;
+  const CUstream_st& own = *Gpu::get().stream(stream);
+  *event = {own.clock, own.queue, own.queue->put, std::chrono::steady_clock::now()};
+  return done();
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  Gpu::get().advance();
+  if (!event->complete()) return cudaErrorNotReady;
+  Gpu::get().host.merge(event->clock);
+  return done();
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  while (!event->complete()) {
+    sched_yield();
+    Gpu::get().advance();
+  }
+  Gpu::get().host.merge(event->clock);
+  return done();
+}
+
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  *ms = std::chrono::duration<float, std::milli>(end->at - begin->at).count();
   return done();
 }
 
@@ -93,7 +171,7 @@ cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream) {
   Piece* piece = gpu.arena.allocate(bytes);
   if (!piece)
     return gpu.failed(cudaErrorMemoryAllocation, cat(bytes, " bytes, and ", gpu.arena.used(), " of ",
-                                                     course::emulate::emulated_bytes, " are in use"));
+                                                     gpu.arena.size(), " are in use"));
   CUstream_st& own = *gpu.stream(stream);
   own.clock.merge(gpu.host);
   piece->written = own.clock.next(own.id, "cudaMallocAsync");
@@ -105,11 +183,16 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   Gpu& gpu = Gpu::get();
   if (!memory) return done();
   Piece* piece = gpu.arena.find(memory);
-  if (!piece || piece->begin != memory)
+  if (!piece || piece->begin != memory || piece->freed)
     return gpu.failed(cudaErrorInvalidValue, cat("cudaFreeAsync of an address ", gpu.arena.describe(memory)), true);
-  const cudaError_t code = gpu.order(stream, "cudaFreeAsync", {{memory, true}});
-  const std::string wrong = gpu.arena.release(piece);
-  return wrong.empty() || code != cudaSuccess ? code : gpu.failed(cudaErrorIllegalAddress, wrong, true);
+  course::emulate::Pieces pieces;
+  gpu.order(stream, "cudaFreeAsync", {{memory, true}}, pieces);
+  piece->freed = true;
+  return gpu.later(stream, [&gpu, piece] {
+    const std::string wrong = gpu.arena.release(piece);
+    if (!wrong.empty() && gpu.state() == cudaSuccess) gpu.failed(cudaErrorIllegalAddress, wrong, true);
+    return true;
+  });
 }
 
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
@@ -145,7 +228,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
                         cat("a copy of ", bytes, " bytes begins ", gpu.arena.describe(at)));
     touches.push_back({at, writes});
   }
-  return gpu.run(stream, "cudaMemcpyAsync", touches, [&] {
+  return gpu.put(stream, "cudaMemcpyAsync", touches, [=] {
     std::memmove(to, from, bytes);
     return std::string();
   });
@@ -186,7 +269,7 @@ void find_touches(const void* bytes, size_t size, std::vector<Touch>& touches) {
 }
 
 cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-                   const std::vector<Touch>& touches, Body body) {
+                   const std::vector<Touch>& touches, std::function<void()> thread) {
   Gpu& gpu = Gpu::get();
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   if (threads < 1 || threads > 1024 || block.z > 64 || grid.x < 1 || grid.x > 0x7fffffff || grid.y < 1 ||
@@ -198,7 +281,15 @@ cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_byte
   if (shared_bytes > most)
     return gpu.failed(cudaErrorInvalidValue, cat(shared_bytes, " bytes of shared memory, and the kernel may take ",
                                                  most, "; cudaFuncSetAttribute raises it"));
-  return gpu.run(stream, name_of_kernel(kernel), touches, [&] { return run_grid(grid, block, shared_bytes, body); });
+  const bool late = word("COURSE_EMULATE_FAULTS") == "late" && gpu.state() == cudaSuccess;
+  static int64_t started = 0;
+  const bool asked = std::to_string(++started) == word("COURSE_EMULATE_FAULT_AT");
+  const cudaError_t code =
+      gpu.put(stream, name_of_kernel(kernel), touches, [=, thread = std::move(thread)]() mutable {
+        const auto run = [](void* with) { (*static_cast<std::function<void()>*>(with))(); };
+        return asked ? std::string("it fails, as asked") : run_grid(grid, block, shared_bytes, {run, &thread});
+      });
+  return late ? cudaSuccess : code;
 }
 
 }  // namespace course::emulate

@@ -3,11 +3,15 @@
 // here is not used. See ../README.md for what is checked on the way.
 #pragma once
 
+#include <strings.h>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <source_location>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -17,7 +21,7 @@
 #define __device__
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
-#define __shared__ thread_local  // one block runs at a time, on one thread of the processor
+#define __shared__ constinit thread_local  // one block runs at a time, on one thread of the processor
 
 struct uint3 {
   unsigned x = 0, y = 0, z = 0;
@@ -26,8 +30,8 @@ struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
-extern thread_local uint3 threadIdx, blockIdx;
-extern thread_local dim3 blockDim, gridDim;
+extern constinit thread_local uint3 threadIdx, blockIdx;
+extern constinit thread_local dim3 blockDim, gridDim;
 
 // ---- errors ----
 enum cudaError_t {
@@ -36,8 +40,10 @@ enum cudaError_t {
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
   cudaErrorInvalidMemcpyDirection = 21,
+  cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorLaunchFailure = 719,
 };
@@ -48,6 +54,14 @@ cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device);
+cudaError_t cudaDriverGetVersion(int* version);  // 13000 is 13.0; 0 where there is no driver
+cudaError_t cudaRuntimeGetVersion(int* version);
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor;  // the compute capability
+};
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceReset();  // also forgets a fault, after which every other call fails
 
 // ---- streams and events ----
@@ -57,10 +71,14 @@ inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end);  // of the processor: it says nothing of a GPU
 
 // ---- memory ----
 enum cudaMemcpyKind {
@@ -104,16 +122,14 @@ void collect(const T& argument, std::vector<Touch>& touches) {
     find_touches(&argument, sizeof(T), touches);
 }
 
-struct Body {
-  void (*run)(void*);
-  void* with;
-};
+// `thread` is what each thread does; it holds the arguments, for the kernel may run later.
 cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-                   const std::vector<Touch>& touches, Body body);
+                   const std::vector<Touch>& touches, std::function<void()> thread);
 
 // What a thread of a kernel calls; each gives the other threads their turn.
 void sync_threads(std::source_location at);
 uint64_t exchange(unsigned mask, uint64_t mine, int from_lane, std::source_location at);
+unsigned ballot(unsigned mask, bool mine, std::source_location at);
 int lane();
 
 template <typename T>
@@ -134,14 +150,18 @@ cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void**
   return [&]<size_t... I>(std::index_sequence<I...>) {
     std::vector<course::emulate::Touch> touches;
     (course::emulate::collect(*static_cast<P*>(arguments[I]), touches), ...);
-    auto call = [&] { kernel(*static_cast<P*>(arguments[I])...); };
     return course::emulate::launch(reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, stream, touches,
-                                   {[](void* with) { (*static_cast<decltype(call)*>(with))(); }, &call});
+                                   [kernel, values = std::tuple<P...>(*static_cast<P*>(arguments[I])...)] {
+                                     std::apply(kernel, values);
+                                   });
   }(std::index_sequence_for<P...>{});
 }
 
 inline void __syncthreads(std::source_location at = std::source_location::current()) {
   course::emulate::sync_threads(at);
+}
+inline void __syncwarp(unsigned mask = 0xffffffff, std::source_location at = std::source_location::current()) {
+  course::emulate::exchange(mask, 0, course::emulate::lane(), at);
 }
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int lane, int = 32, std::source_location at = std::source_location::current()) {
@@ -158,3 +178,8 @@ T __shfl_down_sync(unsigned mask, T value, unsigned by, int = 32,
   const int from = course::emulate::lane() + static_cast<int>(by);
   return course::emulate::exchanged(mask, value, from > 31 ? course::emulate::lane() : from, at);
 }
+inline unsigned __ballot_sync(unsigned mask, int predicate,
+                              std::source_location at = std::source_location::current()) {
+  return course::emulate::ballot(mask, predicate != 0, at);
+}
+inline int __ffs(int word) { return ffs(word); }

@@ -7,7 +7,7 @@
 namespace course {
 
 // Around a Comm that it owns; the Activity outlives it. split() gives a Timed around the part. A collective ends when
-// it is first seen to be complete: by the poll that finds it so. Groups of one are not told of: nothing is sent. Values
+// it is first seen to be complete: by the poll that finds it so; on a GPU, by a wait that puts what follows behind it. Groups of one are not told of: nothing is sent. Values
 // of the host (see recorder.hpp) are named "host all-reduce", tensors by their axis, "tp all-reduce".
 class Timed : public CommDecorator {
  public:
