@@ -23,6 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import commands
 import grades
 import make
 import sandbox
@@ -132,9 +133,12 @@ def picked(course, known, wanted, what):
 def main(course, words):
     options = options_of(course, words)
     try:
-        known = make.exercises(course.ROOT)
-    except source.Fault as fault:
+        return grade(course, options, make.exercises(course.ROOT))
+    except (source.Fault, commands.Unknown) as fault:
         raise course.Stop(str(fault)) from None
+
+
+def grade(course, options, known):
     files, exercises = files_of(course, options), picked(course, known, options.only, "exercise")
     students = students_of(course, options.folder)
     if options.student:
@@ -157,7 +161,7 @@ def main(course, words):
                 sheet.add(name, exercise, results[-1], record_of(work, exercise))
             for path, form in files:                    # after each student: what is done stays, whatever comes
                 grades.write(path, form(sheet))
-            print(f"{name:24} {grades.tally(r.status for r in results)}   {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+            print(f"{grades.valid(name):24} {grades.tally(r.status for r in results)}   {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(grades.by_exercise(sheet))
     for path, _ in files:
         print(f"written: {path}", file=sys.stderr)

@@ -23,7 +23,10 @@ def program(course, number, name):
         return None
     for e in fresh:
         runs.build(course, e, ["work"])
-    made, said = link(course, name, fresh)
+    try:
+        made, said = link(course, name, fresh)
+    except commands.Unknown as unknown:
+        made, said = None, str(unknown)
     names = ", ".join(f"{e.name} ({e.number})" for e in fresh)
     if said:
         course.say(f"note: yours does not go into {name}, the course's own is used: {said}")
