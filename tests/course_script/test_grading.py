@@ -183,7 +183,7 @@ class HandedIn(unittest.TestCase):
         for words, said in ((("--class", self.root / "none"), "there is no folder"), (("--class", self.root / "empty"), "holds no folders"),
                             (("--class", self.root, "--out", "x.pdf"), ".csv, .json, .xml"),
                             (("--class", self.root, "--out", self.root / "no" / "x.csv"), "there is no folder"),
-                            (("--class", self.root, "--only", "splt"), "there is no exercise 'splt'"),
+                            (("--class", self.root, "--only", "splt"), "there is no exercise 'splt'; did you mean split?"),
                             (("--class", self.root, "--student", "her"), "there is no student 'her'; there are empty, me"),
                             (("--class", self.root, "--seconds", "0"), "above 0"), ((), "required: --class")):
             code, line = course(*words)

@@ -14,6 +14,7 @@ DIR holds a folder a student, each with what a learner's work/ holds: NN_chapter
 """
 import argparse
 import contextlib
+import difflib
 import json
 import os
 import secrets
@@ -126,7 +127,9 @@ def files_of(course, options):
 def picked(course, known, wanted, what):
     missing = [w for w in wanted if w not in known]
     if missing:
-        raise course.Stop(f"there is no {what} '{missing[0]}'; there are {', '.join(known)}", 2)
+        near = difflib.get_close_matches(missing[0], known, 2)
+        raise course.Stop(f"there is no {what} '{missing[0]}'; " + (f"did you mean {' or '.join(near)}?" if near else
+                                                                    f"there are {', '.join(known)}"), 2)
     return [known[w] for w in wanted] if wanted else list(known.values())
 
 
