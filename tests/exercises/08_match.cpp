@@ -34,8 +34,8 @@ int main(int argc, char** argv) {
         {"model.norm", "model.norm", true},
     };
     for (const auto& [pattern, path, right] : rows) {
-      check.begin(cat("pattern '", pattern, "', path '", path, "'"));
-      check.equal("matches", matches(pattern, path) ? "yes" : "no", right ? "yes" : "no");
+      check.begin(cat("layer ", layer));
+      check.equal(cat("matches(\"", pattern, "\", \"", path, "\")"), matches(pattern, path) ? "yes" : "no", right ? "yes" : "no");
     }
   });
 }

@@ -1,14 +1,21 @@
 """Builds one version of an exercise, runs its check on several rank counts, and says how it ended."""
+import contextlib
 import dataclasses
 import json
 import math
+import os
 import re
 import subprocess
 import tempfile
 import textwrap
+import threading
 from pathlib import Path
 
+import compiler
+import sandbox
+
 RANKS = 1, 2, 3, 4
+SEED = 1                        # of the visible checks
 LAUNCHER = re.compile(r"=|YOUR APPL|Please see|This typ|Abort\(|note: \d+ ranks share")     # lines that say nothing of the program
 SECONDS = 8                     # that ranks may wait for each other before it counts as a hang
 # What is allocated holds the same bytes in every run, none of them 0: who reads what was never written fails each time, alike.
@@ -30,7 +37,8 @@ class Outcome:
 @dataclasses.dataclass
 class Verdict:
     outcomes: list              # up to the first that did not pass
-    compiler: str = ""          # its words, where it did not build
+    compiler: str = ""          # its words in short, where it did not build
+    full: str = ""              # all of them
     mistake: object = None      # source.Wrong, where the answers are those of one
 
     @property
@@ -39,7 +47,7 @@ class Verdict:
 
     def said(self, exercise):
         if self.compiler:
-            return f"{exercise.name} does not compile\n\n{self.compiler}"
+            return f"{exercise.name} does not compile (--full: all that the compiler says)\n\n{self.compiler}"
         last = self.outcomes[-1]
         ranks = ", ".join(str(o.ranks) for o in self.outcomes)
         if self.passed:
@@ -56,50 +64,89 @@ def described(outcome):
         at = f" at {fault['at']}" if "at" in fault else ""
         rank = f"\n  rank {fault['rank']}{at}: yours {fault['got']}, right {fault['expected']}" if "rank" in fault else ""
         return f"{fault['what']}\n  {fault['with']}{rank}"
-    names = {"hang": "the ranks wait for each other", "died": "it ended with an error", "endless": f"no end after {LIMIT} s"}
+    names = {"hang": "the ranks wait for each other", "died": "it ended with an error", "endless": "it does not end"}
     return names[outcome.how] + "".join(f"\n  {line}" for line in outcome.words.splitlines()[:12])
 
 
 # ---- build -----------------------------------------------------------------------------------------------------------
 
 def build(course, exercise, versions):
-    """'' or the compiler's words about the learner's own lines."""
+    """'' or the compiler's words."""
     if not course.cache():
         course.configure()
     targets = [f"exercise_{exercise.name}.{version}" for version in versions]
     code, output = course.capture(["cmake", "--build", course.build_folder(), "-j", str(course.cores()), "--target", *targets])
-    return "" if code == 0 else complaints(course, exercise, output)
-
-
-def complaints(course, exercise, output):
-    """The first errors with the learner's file and line, without the build's own words."""
-    lines = [line.replace(str(course.ROOT) + "/", "").replace("../chapters/", "chapters/") for line in output.splitlines()]
-    lines = [line for line in lines if not re.match(r"\[\d+/\d+\]|FAILED:|ninja:|gmake|make|\S*/(c\+\+|g\+\+|cc)\b|In file included|\s+from ", line)]
-    missing = re.findall(r"undefined reference to `course::([^(']+)", output)
-    if missing:
-        header = exercise.path.with_suffix(".hpp").name
-        return (f"{', '.join(dict.fromkeys(missing))}: not in your file as {header} declares it. Leave names, parameters and what is "
-                "returned as they are")
-    return "\n".join(lines[:24])
+    return output if code else ""
 
 
 # ---- run -------------------------------------------------------------------------------------------------------------
 
-def run(course, exercise, version, ranks, seed=1):
+def run(course, exercise, version, ranks, seed=SEED):
     program = course.build_folder() / "tests" / "exercises" / exercise.name / version
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = [course.launcher(), "-n", str(ranks), program, "--report", report, "--seed", str(seed), "--check-collectives",
-                   "--timeout", str(SECONDS), "--threads", "1"]
+        if version == "work":
+            return run_learners(course, program, ranks, seed, report)
         try:
-            with course.child(command, {"NO_COLOR": "1", **FILLED}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            with course.child(command(course, program, ranks, seed, report), {"NO_COLOR": "1", **FILLED}, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as process:
                 words = process.communicate(timeout=LIMIT)[1].decode("utf-8", "replace")
         except subprocess.TimeoutExpired:
-            return Outcome(ranks, "endless")
+            return Outcome(ranks, "endless", words=f"stopped after {LIMIT} s")
         said = json.loads(report.read_text()) if report.exists() else None
-    if said and said["checks"] > 0 and (process.returncode == 0) == said["passed"]:
+    return outcome(ranks, process.returncode, said, words)
+
+
+def run_learners(course, program, ranks, seed, report):
+    """Shut in, where this system can: it may read the course, and write nothing in it. Else a change there is found."""
+    report.touch()
+    before = sandbox.reason() and written(course.ROOT)
+    ended = sandbox.run(command(course, program, ranks, seed, report), [(course.ROOT, course.ROOT), (course.build_folder(),) * 2], [report],
+                        sandbox.Limits(seconds=LIMIT), environment(course), as_nobody=False)
+    changed = before and sorted(path for path, _ in before ^ written(course.ROOT))
+    if changed:
+        return Outcome(ranks, "died", words="it wrote into the course, which git can put back: " +
+                       ", ".join(course.short(path) for path in dict.fromkeys(changed)))
+    if ended.over:
+        return Outcome(ranks, "endless" if ended.over == "time" else "died", words=f"stopped at its limit of {ended.over}")
+    return outcome(ranks, ended.code, report_in(report), ended.words)
+
+
+def written(root):
+    """When each file of the course was written last. Not those of work/: the learner may save one meanwhile."""
+    return {(path, path.stat().st_mtime_ns) for folder in ("chapters", "common", "tests", "tools", "cmake", "course")
+            for path in [root / folder, *(root / folder).rglob("*")]}
+
+
+def report_in(path):
+    """What the report says, or None where it is none. It may be anything: the program under test could write it."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            said = json.loads(file.read())
+        fault = said["fault"]
+        right = isinstance(said["passed"], bool) and isinstance(said["checks"], int) and isinstance(said["values"], list) \
+            and (fault is None or isinstance(fault["what"], str) and isinstance(fault["with"], str))
+        return said if right else None
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return None
+
+
+def command(course, program, ranks, seed, report):
+    return [course.launcher(), "-n", str(ranks), program, "--report", report, "--seed", str(seed), "--check-collectives", "--timeout",
+            str(SECONDS), "--threads", "1"]
+
+
+def environment(course):
+    """Of a run in the sandbox."""
+    return {**{k: v for k, v in course.environment().items() if k not in os.environ}, **FILLED}
+
+
+def outcome(ranks, code, said, words):
+    """`said`: the report, or None."""
+    if said and said["checks"] > 0 and (code == 0) == said["passed"]:
         return Outcome(ranks, "passed" if said["passed"] else "fault", said["checks"], said["fault"], said["values"])
     words = "\n".join(line for line in words.splitlines() if line and not LAUNCHER.match(line))
+    words = words or f"exit code {code} before the check was through: is there an exit() or abort() in it?"
     hang = re.search(r"did not come|it does not end|will not come|ranks disagree", words)
     return Outcome(ranks, "hang" if hang else "died", words=words)
 
@@ -131,38 +178,54 @@ def summary(outcome):
     return sorted({re.sub(r"\d+", "#", line) for line in said})
 
 
-def check(course, exercise, version, seed=1):
-    complaint = build(course, exercise, [version])
-    if complaint:
-        return Verdict([], complaint)
+def check(course, exercise, version, seed=SEED):
+    words = build(course, exercise, [version])
+    if words:
+        return Verdict([], compiler.short(words, course.ROOT, f"work/{exercise.folder}/{exercise.path.name}"), words)
     outcomes = []
     for ranks in RANKS:
         outcomes.append(run(course, exercise, version, ranks, seed))
         if outcomes[-1].how != "passed":
-            return Verdict(outcomes, mistake=known(course, exercise, outcomes, version))
+            return Verdict(outcomes, mistake=known(course, exercise, outcomes, lambda n: run(course, exercise, version, n, seed),
+                                                       seed))
     return Verdict(outcomes)
 
 
 RECORDED = {}
 
 
-def recorded(course, exercise, version, ranks):
-    """run(), once in the life of this process."""
-    key = exercise.name, version, ranks
+def recorded(course, exercise, version, ranks, seed):
+    """run(), once for each build of a wrong answer: one that hangs takes seconds. With the visible seed it is kept in a file."""
+    program = course.build_folder() / "tests" / "exercises" / exercise.name / version
+    key = program, ranks, seed
     if key not in RECORDED:
-        RECORDED[key] = run(course, exercise, version, ranks)
+        kept = program.with_name(f"{version}.on_{ranks}.json")
+        RECORDED[key] = (seed == SEED and kept_outcome(kept, program)) or run(course, exercise, version, ranks, seed)
+        if seed == SEED:
+            aside = kept.with_name(f"{kept.name}.{os.getpid()}.{threading.get_ident()}")
+            aside.write_text(json.dumps(dataclasses.asdict(RECORDED[key])), encoding="utf-8")
+            aside.replace(kept)
     return RECORDED[key]
 
 
-def known(course, exercise, outcomes, version):
-    """The wrong answer that ends as this did, or None. Where several do, the rank counts that follow tell them apart."""
+def kept_outcome(kept, program):
+    """What is kept of a program that has not been built anew since, or None."""
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        if kept.stat().st_mtime_ns > program.stat().st_mtime_ns:
+            return Outcome(**json.loads(kept.read_text(encoding="utf-8")))
+    return None
+
+
+def known(course, exercise, outcomes, again, seed):
+    """The wrong answer that ends as this did, or None. Where several do, the rank counts that follow tell them apart: again(ranks)
+    runs this once more."""
     written = outcomes[-1].fault and outcomes[-1].fault["what"].endswith("not written yet")
     if written or not exercise.wrong or build(course, exercise, ["wrong_" + w.name for w in exercise.wrong]):
         return None
     left = exercise.wrong
     for ranks in RANKS[len(outcomes) - 1:]:
-        mine = outcomes[-1] if ranks == outcomes[-1].ranks else run(course, exercise, version, ranks)
-        left = [w for w in left if same(mine, recorded(course, exercise, "wrong_" + w.name, ranks))]
+        mine = outcomes[-1] if ranks == outcomes[-1].ranks else again(ranks)
+        left = [w for w in left if same(mine, recorded(course, exercise, "wrong_" + w.name, ranks, seed))]
         if len(left) < 2:
             break
     return left[0] if left else None

@@ -1,7 +1,7 @@
 """./course start, check, hint, solution, reset, progress, watch: a learner's way through the exercises.
 
   ./course start [NN|NAME]      a file to write into: work/NN_chapter/FILE.cpp
-  ./course check [NN|NAME]      build it, run it on 1, 2, 3 and 4 ranks, say what is wrong
+  ./course check [NN|NAME]      build it, run it on 1, 2, 3 and 4 ranks, say what is wrong (--full: all the compiler's words)
   ./course hint [NN|NAME]       the next hint
   ./course solution [NN|NAME]   the solution, once you have passed (--anyway: before; it is noted)
   ./course reset [NN|NAME]      begin again; what you wrote is kept beside
@@ -11,6 +11,8 @@
 Without a name: the exercise that was started last and is not passed. museum/3 is a broken program of museum/ (museum.py).
 """
 import datetime
+import difflib
+import hashlib
 import json
 import re
 import shutil
@@ -53,6 +55,11 @@ class Learner:
     def passed(self, exercise):
         return bool(self.of(exercise)["passed"])
 
+    def sha256(self, exercise):
+        """Of the file as it is now; '' where there is none."""
+        file = self.file(exercise)
+        return hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else ""
+
     def next(self):
         """The first that is not passed, or None."""
         return next((e for e in self.exercises.values() if not self.passed(e)), None)
@@ -73,8 +80,9 @@ class Learner:
             return self.exhibit(words[0])
         of_chapter = [e for e in self.exercises.values() if words[0].isdigit() and int(e.number) == int(words[0])]
         if not of_chapter:
-            raise self.course.Stop(f"there is no exercise '{words[0]}'; they are " +
-                                   ", ".join(f"{e.number} {e.name}" for e in self.exercises.values()), 2)
+            near = difflib.get_close_matches(words[0], self.exercises, 2)
+            raise self.course.Stop(f"there is no exercise '{words[0]}'" + f"; did you mean {' or '.join(near)}?" * bool(near) + "\nthey are "
+                                   + ", ".join(f"{e.number} {e.name}" for e in self.exercises.values()), 2)
         return next((e for e in of_chapter if not self.passed(e)), of_chapter[0])
 
     def exhibit(self, word):
@@ -119,21 +127,27 @@ def start(learner, words):
 
 
 def check(learner, words):
-    exercise = learner.chosen(words)
+    full = "--full" in words
+    exercise = learner.chosen([w for w in words if w != "--full"])
     file, course = learner.file(exercise), learner.course
     if not file.exists():
         raise course.Stop(f"{course.short(file)} is missing; ./course start {exercise.name} makes it", 2)
     entry = learner.of(exercise)
     entry["checks"] += 1
     learner.save()
+    of_file = learner.sha256(exercise)
     verdict = runs.check(course, exercise, "work")
-    print(verdict.said(exercise))
+    print(f"{course.short(file)}, sha256 {of_file[:12]}: {verdict.said(exercise)}")
+    if full and verdict.full:
+        print("\n" + verdict.full)
+    if verdict.passed and learner.sha256(exercise) != of_file:
+        print("\nthe file was changed meanwhile; check it once more")
+        return 1
     if verdict.passed and exercise.fault:
         return museum.mended(learner, exercise)
     if verdict.passed:
-        if not entry["passed"]:
-            entry["passed"] = now()
-            learner.save()
+        entry.update(passed=entry["passed"] or now(), sha256=of_file)
+        learner.save()
         print("\nWhy it works\n" + wrapped(exercise.why))
         left = learner.next()
         print(f"\nnext: ./course start {left.number}    ({left.name})" if left else "\nall exercises are passed")

@@ -1,0 +1,246 @@
+"""Tests of what ./course grade, run and check are made of, without a build (tests/grade has the whole).
+
+    python3 -m unittest discover -s tests/course_script
+"""
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+import xml.etree.ElementTree as xml
+from pathlib import Path
+from unittest import mock
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "exercises"))
+sys.dont_write_bytecode = True
+import commands  # noqa: E402
+import compiler  # noqa: E402
+import grade  # noqa: E402
+import grades  # noqa: E402
+import runs  # noqa: E402
+import sandbox  # noqa: E402
+import submission  # noqa: E402
+sys.path.pop(0)
+
+FILE = "work/01_split/split.cpp"
+THROUGH_A_TEMPLATE = f"""[1/3] Building CXX object x.o
+FAILED: x.o
+/usr/bin/c++ -c x.cpp
+In file included from ../tests/exercises/not_written.hpp:4,
+                 from <command-line>:
+/course/common/check.hpp: In instantiation of ‘std::string course::cat(const Parts& ...) [with Parts = Q]’:
+/course/{FILE}:2:9:   required from here
+/course/common/check.hpp:20:18: error: no match for ‘operator<<’ (operand types are ‘std::ostringstream’ and ‘const Q’)
+   20 |   (out << ... << parts);
+      |   ~~~~^~~~~~~~~~~~~~~~
+/usr/include/c++/12/ostream:108:7: note: candidate: ‘std::basic_ostream<char>& operator<<(int)’
+  108 |       operator<<(int)
+      |       ^~~~~~~~
+""" + "/usr/include/c++/12/ostream:108:7: note:   no known conversion\n" * 200
+NOT_DECLARED = f"""/course/{FILE}:3:5: error: ‘allreduce’ was not declared in this scope
+    3 |     allreduce(x);
+      |     ^~~~~~~~~
+/course/{FILE}:4:9: error: too few arguments to function ‘void f(int)’
+    4 |     f();
+      |      ~^
+In file included from /course/{FILE}:1:
+/course/chapters/01_split/split.hpp:12:6: note: declared here
+   12 | void f(int);
+      |      ^
+"""
+
+
+class Compiler(unittest.TestCase):
+    def short(self, output):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / FILE
+            path.parent.mkdir(parents=True)
+            path.write_text("first\n  cat(Q{});\n")
+            return compiler.short(output.replace("/course/", folder + "/"), Path(folder), FILE).splitlines()
+
+    def test_an_error_in_a_header_is_told_by_the_learners_line(self):
+        self.assertEqual(self.short(THROUGH_A_TEMPLATE),
+                         [f"{FILE}:2: no match for 'operator<<' (operand types are 'std::ostringstream' and 'const Q')",
+                          "    2 |   cat(Q{});", "  (found in common/check.hpp:20, which this line uses)"])
+
+    def test_each_error_with_its_mark_and_where_it_is_declared(self):
+        self.assertEqual(self.short(NOT_DECLARED),
+                         [f"{FILE}:3: 'allreduce' was not declared in this scope", "    3 |     allreduce(x);", "      |     ^~~~~~~~~",
+                          f"{FILE}:4: too few arguments to function 'void f(int)'", "    4 |     f();", "      |      ~^",
+                          "  chapters/01_split/split.hpp:12: declared here"])
+
+    def test_what_does_not_link(self):
+        line, = self.short("ld: x.o: undefined reference to `course::row_split(course::Comm&)'\nld: undefined reference to `course::row_split(x)'")
+        self.assertTrue(line.startswith("row_split: declared, and not in your file"), line)
+
+    def test_words_of_another_kind_are_kept(self):
+        self.assertEqual(self.short("[1/2] Building\nc++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\n")
+                         [-1:], ["c++: fatal error: Killed signal terminated program cc1plus"])
+
+
+class Numbers(unittest.TestCase):
+    RIGHT = [["row_split", 0, ["[2]", 1.0, -0.5]], ["what this rank sends", 0, ["1 all-reduce of 8 bytes"]], ["matches", 0, ["yes"]]]
+
+    def changed(self, at, value):
+        mine = json.loads(json.dumps(self.RIGHT))
+        mine[at][2] = value
+        return submission.agrees(mine, self.RIGHT)
+
+    def test_equal_up_to_rounding(self):
+        self.assertTrue(self.changed(0, ["[2]", 1.000001, -0.500001]))
+        self.assertTrue(self.changed(1, ["2 all-gather of 9 bytes"]))       # the check has judged that
+        for wrong in (["[2]", 1.01, -0.5], ["[2]", 1.0], ["[1,2]", 1.0, -0.5], ["[2]", "nan", -0.5], [], None, 3):
+            self.assertFalse(self.changed(0, wrong), wrong)
+        self.assertFalse(self.changed(0, ["[2]", math.nan, -0.5]))
+        self.assertFalse(self.changed(2, ["no"]))
+        for mine in ([], self.RIGHT[:2], [1, 2, 3], self.RIGHT[::-1], [["row_split"]] * 3):
+            self.assertFalse(submission.agrees(mine, self.RIGHT), mine)
+
+    def test_a_report_may_be_anything(self):
+        right = {"checks": 2, "passed": True, "fault": None, "values": []}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "report.json"
+            self.assertIsNone(runs.report_in(path))
+            for text in ("", "{", "[]", "3", "[" * 10**5, '{"checks": 2}', *(json.dumps({**right, key: bad}) for key, bad in (
+                    ("checks", "many"), ("passed", 1), ("fault", "x"), ("fault", {"what": 3}), ("values", {})))):
+                path.write_text(text)
+                self.assertIsNone(runs.report_in(path), text[:40])
+            path.write_text(json.dumps(right))
+            self.assertEqual(runs.report_in(path), right)
+            link = Path(folder) / "link"
+            link.symlink_to(path)
+            self.assertIsNone(runs.report_in(link))
+
+
+class Sheet(unittest.TestCase):
+    def setUp(self):
+        self.sheet = grades.Sheet(7, "bwrap")
+        split = types.SimpleNamespace(name="split", number="01")
+        self.sheet.add("=cmd()", split, submission.Result("wrong", "mean", '-2, "x"\n\x1b[0m<b>'), {"hints": 2})
+        self.sheet.add("Zoë", split, submission.Result("passed"), {})
+        self.sheet.add("Max", split, submission.Result("not handed in"), {})
+
+    def test_csv_gives_a_spreadsheet_no_formula(self):
+        lines = grades.as_csv(self.sheet).splitlines()
+        self.assertEqual(lines[0], ",".join(grades.COLUMNS))
+        self.assertTrue(lines[1].startswith("'=cmd(),01,split,wrong,mean,0,,2,,\"'-2, "), lines[1])
+        self.assertEqual(lines[-2], "Zoë,01,split,passed,,10,,,,")
+
+    def test_junit_is_xml_whatever_was_handed_in(self):
+        root = xml.fromstring(grades.as_junit(self.sheet).split("?>", 1)[1])
+        self.assertEqual([(s.get("name"), s.get("failures"), s.get("skipped")) for s in root],
+                         [("=cmd()", "1", "0"), ("Zoë", "0", "0"), ("Max", "0", "1")])
+        self.assertEqual(root[0][0][0].text, '-2, "x"\n?[0m<b>')
+
+    def test_a_line_an_exercise(self):
+        self.assertEqual(grades.by_exercise(self.sheet).split("passed")[1].strip(), "1 mean, 1 not handed in")
+
+    def test_a_sheet_is_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            grades.write(Path(folder) / "g.csv", "x\ud800")
+            self.assertEqual([p.name for p in Path(folder).iterdir()], ["g.csv"])
+
+
+class HandedIn(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        (self.root / "me").mkdir()
+        (self.root / "other").write_text("theirs")
+
+    def test_only_what_lies_in_the_folder_is_taken(self):
+        me = self.root / "me"
+        self.assertIsNone(grade.handed_in(me, "a"))
+        (me / "a").write_text("mine")
+        self.assertEqual(grade.handed_in(me, "a"), b"mine")
+        (me / "link").symlink_to("../other")
+        (me / "folder").symlink_to("..")
+        (me / "gone").symlink_to("../nothing")
+        (me / "directory").mkdir()
+        (me / "large").write_bytes(b"x" * (grade.LARGEST + 1))
+        subprocess.run(["mkfifo", me / "pipe"], check=True)
+        for name in ("link", "folder/other", "gone", "large", "pipe", "directory"):
+            with self.subTest(name), self.assertRaises((grade.Refused, OSError)):
+                grade.handed_in(me, name)
+
+    def test_a_record_that_is_none_counts_for_nothing(self):
+        exercise = types.SimpleNamespace(name="split")
+        for text in ("", "[]", "{", '{"split": 3}', '{"split": {"hints": "=1", "shown": 1, "checks": true}}', "[" * 10**5):
+            (self.root / "me" / "state.json").write_text(text)
+            self.assertEqual(grade.record_of(self.root / "me", exercise), {}, text[:20])
+        (self.root / "me" / "state.json").write_text('{"split": {"hints": 2, "shown": true}}')
+        self.assertEqual(grade.record_of(self.root / "me", exercise), {"hints": 2, "shown": True})
+
+    def test_wrong_usage_is_one_line(self):
+        def course(*words):
+            done = subprocess.run([sys.executable, str(ROOT / "course"), "grade", *map(str, words)], capture_output=True, text=True)
+            return done.returncode, done.stderr.strip().splitlines()[-1]
+        (self.root / "empty").mkdir()
+        for words, said in ((("--class", self.root / "none"), "there is no folder"), (("--class", self.root / "empty"), "holds no folders"),
+                            (("--class", self.root, "--out", "x.pdf"), ".csv, .json, .xml"),
+                            (("--class", self.root, "--out", self.root / "no" / "x.csv"), "there is no folder"),
+                            (("--class", self.root, "--only", "splt"), "there is no exercise 'splt'; did you mean split?"),
+                            (("--class", self.root, "--student", "her"), "there is no student 'her'; there are empty, me"),
+                            (("--class", self.root, "--seconds", "0"), "above 0"), ((), "required: --class")):
+            code, line = course(*words)
+            self.assertEqual(code, 2, words)
+            self.assertIn(said, line)
+
+
+class Sandbox(unittest.TestCase):
+    """The limits, with bwrap where it is and without."""
+
+    def ways(self):
+        for why in ([""] if not sandbox.reason() else []) + ["switched off by the test"]:
+            with self.subTest(bwrap=not why), mock.patch.object(sandbox, "reason", lambda: why):
+                yield
+
+    def sh(self, script, **limits):
+        return sandbox.run(["sh", "-c", script], limits=sandbox.Limits(**limits))
+
+    def test_code_words_and_limits(self):
+        for _ in self.ways():
+            self.assertEqual(self.sh("echo out; echo words >&2; exit 3"), sandbox.End(3, "words\n"))
+            self.assertEqual(self.sh("kill -KILL $$").code, 137)
+            self.assertEqual(self.sh("sleep 60", seconds=0.3).over, "time")
+            self.assertEqual(len(self.sh("head -c 5000000 /dev/zero >&2").words), sandbox.KEPT)
+            self.assertNotEqual(self.sh("head -c 2000000 /dev/zero > $(mktemp)", file=10**6).code, 0)
+            self.assertEqual(self.sh("python3 -c 'a = bytearray(200 << 20); import time; time.sleep(60)'", memory=100 << 20).over, "memory")
+
+    def test_processes_are_few_and_do_not_outlive_it(self):
+        for _ in self.ways():
+            ended = self.sh("i=0; while [ $i -lt 60 ]; do sleep 54321 & i=$((i+1)); done; setsid sleep 54321 &", processes=30)
+            self.assertIn("annot fork", ended.words)
+            alive = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+            self.assertNotIn("sleep 54321", alive)
+
+    def test_without_bwrap_it_says_so(self):
+        with mock.patch("shutil.which", return_value=None):
+            self.assertIn("bubblewrap", sandbox.reason.__wrapped__())
+
+
+class Commands(unittest.TestCase):
+    def test_make_and_ninja_give_the_same_words(self):
+        with tempfile.TemporaryDirectory() as folder:
+            build = Path(folder)
+            there = build / "tests" / "CMakeFiles" / "x.solution.dir"
+            there.mkdir(parents=True)
+            (build / "tests" / "a.o").touch()
+            (there / "link.txt").write_text("/usr/bin/c++ -O2 a.o -o x libgone.a")
+            course = types.SimpleNamespace(build_folder=lambda: build)
+            self.assertEqual(commands.linking(course, "x.solution"), ["/usr/bin/c++", "-O2", str((build / "tests" / "a.o").resolve()), "-o", "x", "libgone.a"])
+            with self.assertRaises(commands.Unknown):
+                commands.linking(course, "y")
+            (build / "compile_commands.json").write_text(json.dumps([
+                {"directory": folder, "file": "/x.cpp", "command": "/usr/bin/ccache /usr/bin/c++ -O1 -o x.o -c /x.cpp"}]))
+            self.assertEqual(commands.compiling(course, Path("/x.cpp")), (["/usr/bin/c++", "-O1"], build / "x.o"))
+            with self.assertRaises(commands.Unknown):
+                commands.compiling(course, Path("/y.cpp"))
+
+
+if __name__ == "__main__":
+    unittest.main()
