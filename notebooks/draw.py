@@ -125,22 +125,24 @@ def joined(spans, gap):
 
 
 def timeline(events, ranks, says, begin, end):
-    """What each rank did from `begin` to `end` (microseconds of the trace): kernels and collectives in which it waits on its own line,
-    collectives that run behind its kernels (FSDP's) on a thin line below."""
-    figure, axes = plt.subplots(figsize=(9, 0.5 * ranks + 1))
-    kinds = {"kernel": (COLOURS[0], "computes"), "collective": (COLOURS[1], "in a collective"), "wait": (COLOURS[1], None)}
+    """What each rank did from `begin` to `end` (microseconds of the trace): high bars are kernels, low ones collectives that it waits in;
+    the thin line below is collectives that run behind its kernels (FSDP's). `says` is the title too."""
+    figure, axes = plt.subplots(figsize=(9, 0.55 * ranks + 1.1))
+    inside = [event for event in events if begin <= event["ts"] < end]
+
+    def bars(chosen, at, height, colour):
+        spans = joined([(event["ts"], event["ts"] + event["dur"]) for event in chosen], (end - begin) / 400)
+        axes.broken_barh([((a - begin) / 1e3, (b - a) / 1e3) for a, b in spans], (at, height), color=colour, linewidth=0)
+
     for rank in range(ranks):
-        for kind, (colour, _) in kinds.items():
-            spans = [(e["ts"], e["ts"] + e["dur"]) for e in events if e.get("cat") == kind and e["tid"] == rank and begin <= e["ts"] < end]
-            axes.broken_barh([((a - begin) / 1e3, (b - a) / 1e3) for a, b in joined(spans, (end - begin) / 400)], (rank - 0.4, 0.55), color=colour,
-                             hatch="" if kind == "kernel" else "///", edgecolor="white", linewidth=0)
-        behind = [(e["ts"], e["ts"] + e["dur"]) for e in events
-                  if e.get("cat") == "collective" and e["tid"] != rank and e["tid"] % ranks == rank and begin <= e["ts"] < end]
-        axes.broken_barh([((a - begin) / 1e3, (b - a) / 1e3) for a, b in joined(behind, (end - begin) / 400)], (rank + 0.22, 0.16), color=COLOURS[2])
+        own = [event for event in inside if event["tid"] == rank]
+        behind = [event for event in inside if event["tid"] != rank and event["tid"] % ranks == rank]
+        bars([event for event in own if event["cat"] in ("collective", "wait")], rank - 0.25, 0.25, COLOURS[1])
+        bars([event for event in own if event["cat"] == "kernel"], rank - 0.4, 0.55, COLOURS[0])
+        bars([event for event in behind if event["cat"] == "collective"], rank + 0.22, 0.14, COLOURS[2])
     axes.set_yticks(range(ranks), [f"rank {rank}" for rank in range(ranks)])
-    axes.set(xlabel="ms", xlim=(0, (end - begin) / 1e3))
-    axes.invert_yaxis()
+    axes.set(xlabel="ms", xlim=(0, (end - begin) / 1e3), ylim=(ranks - 0.5, -0.5), title=says)
     axes.grid(axis="y", visible=False)
-    axes.legend(handles=[Patch(facecolor=COLOURS[0], label="computes"), Patch(facecolor=COLOURS[1], hatch="///", edgecolor="white", label="in a collective"),
-                         Patch(facecolor=COLOURS[2], label="collective behind kernels")], loc="upper center", bbox_to_anchor=(0.5, 1.3 + 0.1 / ranks), ncol=3)
+    axes.legend(handles=[Patch(color=COLOURS[0], label="computes"), Patch(color=COLOURS[1], label="waits in a collective"),
+                         Patch(color=COLOURS[2], label="collective behind kernels")], loc="upper left", bbox_to_anchor=(1, 1))
     show(figure, says)

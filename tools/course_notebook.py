@@ -70,6 +70,8 @@ def main(options, call):
     paths = [str(path) for path in options.paths]
     if options.execute or options.check:
         return call([PYTHON, ROOT / "tools" / "notebook_run.py", "--store" if options.execute else "--check", *paths], environment())
-    call([PYTHON, "-m", "jupyter", "trust", *paths], {**environment(), "JUPYTER_NO_CONFIG": "1"})      # or their stored pictures are not shown
-    return call([PYTHON, "-m", "jupyter", "lab", "--notebook-dir", ROOT / "notebooks", *(paths[:1] if options.which else [])],
-                {"MPLCONFIGDIR": environment()["MPLCONFIGDIR"]})
+    cache = {"MPLCONFIGDIR": environment()["MPLCONFIGDIR"]}
+    call([PYTHON, "-m", "jupyter", "trust", *paths], cache)                    # or their stored pictures are not shown
+    as_root = ["--allow-root"] if os.geteuid() == 0 else []
+    first = str(options.paths[0].relative_to(REQUIREMENTS.parent)) if options.which else ""
+    return call([PYTHON, "-m", "jupyter", "lab", "-y", *as_root, f"--LabApp.default_url=/lab/tree/{first}", f"--ServerApp.root_dir={REQUIREMENTS.parent}"], cache)
