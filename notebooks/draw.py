@@ -17,7 +17,8 @@ COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f
 DASHES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1))]
 MARKERS = "osD^v"
 CLASSES = ["parameters", "gradients", "optimizer", "activations", "buffers"]
-plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "course", "font.sans-serif": ["DejaVu Sans"], "font.size": 10, "axes.spines.top": False, "axes.spines.right": False,
+plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "course", "font.sans-serif": ["DejaVu Sans"], "font.size": 10,
+                     "axes.spines.top": False, "axes.spines.right": False,
                      "axes.grid": True, "grid.color": "#dddddd", "axes.axisbelow": True, "figure.dpi": 72, "legend.frameon": False})
 
 
@@ -27,7 +28,7 @@ def show(figure, says):
     figure.savefig(text, format="svg", bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
     said = html.escape(says)
-    svg = re.sub(r"(<svg[^>]*)>", rf'\1 role="img" aria-label="{said}"><title>{said}</title>', lean(text.getvalue()), count=1)
+    svg = re.sub(r"(<svg[^>]*)>", rf'\1 style="max-width: 100%; height: auto" role="img" aria-label="{said}"><title>{said}</title>', lean(text.getvalue()), count=1)
     display(SVG(svg))
 
 
