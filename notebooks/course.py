@@ -45,6 +45,15 @@ class Run:
             raise Failed(f"the metrics have {len(lines)} lines of kind {kind}, not one")
         return lines[0]
 
+    def quickest_step(self):
+        """(begin, end) of the quickest training step of rank 0, in microseconds of the trace."""
+        step = min((e for e in self.events if e["name"] == "step" and e["tid"] == 0), key=lambda e: e["dur"])
+        return step["ts"], step["ts"] + step["dur"]
+
+    def inside(self, begin, end, category, rank=0):
+        """The events of a category (kernel, collective, phase) on a rank's own track that begin in this time."""
+        return [e for e in self.events if e["cat"] == category and e["tid"] == rank and begin <= e["ts"] < end]
+
     def table(self, heading):
         """The rows of the table whose header starts so, cell by cell; what reads as a number is one."""
         header, rule, *rows = [self.line(heading), *self.block(heading)]
