@@ -11,6 +11,7 @@ namespace course {
 namespace {
 
 std::vector<std::string> tokens_of(const std::string& path) {
+  // exercise match {
   std::vector<std::string> tokens;
   if (path.empty()) return tokens;
   size_t begin = 0;
@@ -18,6 +19,7 @@ std::vector<std::string> tokens_of(const std::string& path) {
     tokens.push_back(path.substr(begin, dot - begin));
   tokens.push_back(path.substr(begin));
   return tokens;
+  // } exercise
 }
 
 bool token_matches(const std::string& pattern, const std::string& token) {
@@ -46,8 +48,10 @@ std::string nearest(Module& root, const std::string& pattern) {
 }  // namespace
 
 bool matches(const std::string& pattern, const std::string& path) {
+  // exercise match {
   const auto wanted = tokens_of(pattern), given = tokens_of(path);
   return std::equal(wanted.begin(), wanted.end(), given.begin(), given.end(), token_matches);
+  // } exercise
 }
 
 void parallelize_module(Module& root, const DeviceMesh& tp, const ParallelPlan& plan) {
@@ -126,3 +130,29 @@ std::string show_tree(Module& root, const std::string& axis) {
 }
 
 }  // namespace course
+
+// Exercise 08 match
+// Task: Write matches(pattern, path): whether a plan's pattern names a module's path. Both are tokens between dots; a token of the
+// pattern may hold *, ? and [ab], which token_matches() knows, and none of them crosses a dot. Write tokens_of as well; "" has no
+// token, for it is the root itself.
+// Hint: cut both at the dots first; then token i of the one belongs to token i of the other.
+// Hint: a pattern that is shorter than the path names a module further up, not this one.
+// Why: A plan is applied to what it matches and to nothing else. A * that crosses dots, or a pattern that is content with the front of
+// a path, styles modules that nobody meant; a plan that matches too little is silent in PyTorch, and an error here.
+// Wrong star_crosses_dots: A * takes dots too, so layers.*.weight names what lies several levels below. Match token by token.
+//   - const auto wanted = tokens_of(pattern), given = tokens_of(path);
+//   - return std::equal(wanted.begin(), wanted.end(), given.begin(), given.end(), token_matches);
+//   + return token_matches(pattern, path);
+// Wrong front_is_enough: A pattern matches all that lies below what it names. The numbers of tokens must be equal.
+//   - return std::equal(wanted.begin(), wanted.end(), given.begin(), given.end(), token_matches);
+//   + return wanted.size() <= given.size() && std::equal(wanted.begin(), wanted.end(), given.begin(), token_matches);
+// Wrong end_is_enough: A pattern matches any path that ends with it. It begins at the root.
+//   - return std::equal(wanted.begin(), wanted.end(), given.begin(), given.end(), token_matches);
+//   + return wanted.size() <= given.size() && std::equal(wanted.begin(), wanted.end(), given.end() - std::ssize(wanted), token_matches);
+// Wrong no_wildcards: The tokens are compared letter by letter: *, ? and [ab] are taken for themselves.
+//   - return std::equal(wanted.begin(), wanted.end(), given.begin(), given.end(), token_matches);
+//   + return wanted == given;
+// Wrong root_has_a_token: "" is cut into one empty token, which a * matches: the pattern * then names the root.
+//   - if (path.empty()) return tokens;
+//   - size_t begin = 0;
+//   + size_t begin = 0;

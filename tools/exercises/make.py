@@ -1,0 +1,46 @@
+"""What the build asks of the marked sources.
+
+  make.py list ROOT               a line an exercise: its name, the number of its chapter, its source, its wrong answers
+  make.py write ROOT NAME FOLDER  FOLDER/stub.cpp, solution.cpp and wrong_X.cpp of one exercise; what has not changed stays
+"""
+import sys
+from pathlib import Path
+
+import source
+
+
+def exercises(root):
+    """{name: exercise} in the order of the chapters. Throws source.Fault."""
+    found = {}
+    for path in sorted((Path(root) / "chapters").glob("[0-9][0-9]_*/*.cpp")):
+        exercise = source.exercise_in(path)
+        if exercise and exercise.name in found:
+            raise source.Fault(f"{path}: exercise {exercise.name} is in {found[exercise.name].path} too")
+        if exercise:
+            found[exercise.name] = exercise
+    return dict(sorted(found.items(), key=lambda item: item[1].number))
+
+
+def write(exercise, folder):
+    texts = {"stub": source.stub(exercise), "solution": source.solution(exercise)}
+    texts.update({"wrong_" + wrong.name: source.answer(exercise, wrong) for wrong in exercise.wrong})
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        file = folder / (name + ".cpp")
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+
+
+def main(arguments):
+    try:
+        if arguments[0] == "list":
+            for e in exercises(arguments[1]).values():
+                print(e.name, e.number, e.path.relative_to(arguments[1]), *[w.name for w in e.wrong])
+        else:
+            write(exercises(arguments[1])[arguments[2]], Path(arguments[3]))
+    except source.Fault as fault:
+        sys.exit(f"exercises: {fault}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

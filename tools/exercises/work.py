@@ -1,0 +1,205 @@
+"""./course start, check, hint, solution, reset, progress, watch: a learner's way through the exercises.
+
+  ./course start [NN|NAME]      a file to write into: work/NN_chapter/FILE.cpp
+  ./course check [NN|NAME]      build it, run it on 1, 2, 3 and 4 ranks, say what is wrong
+  ./course hint [NN|NAME]       the next hint
+  ./course solution [NN|NAME]   the solution, once you have passed (--anyway: before; it is noted)
+  ./course reset [NN|NAME]      begin again; what you wrote is kept beside
+  ./course progress             what is done
+  ./course watch                check whenever the file is saved, and go on to the next when it passes
+
+Without a name: the exercise that was started last and is not passed.
+"""
+import datetime
+import json
+import re
+import shutil
+import textwrap
+import time
+
+import make
+import runs
+import source
+
+
+class Learner:
+    """What is written in work/: the files, and state.json of what was started, passed and asked."""
+
+    def __init__(self, course):
+        self.course = course
+        self.folder = course.ROOT / "work"
+        self.exercises = make.exercises(course.ROOT)
+        self.state = {}
+        if (self.folder / "state.json").exists():
+            try:
+                self.state = json.loads((self.folder / "state.json").read_text(encoding="utf-8"))
+            except ValueError:
+                raise course.Stop(f"work/state.json is no JSON; remove it, and what was passed is asked again") from None
+
+    def of(self, exercise):
+        return self.state.setdefault(exercise.name, {"started": None, "passed": None, "checks": 0, "hints": 0, "shown": False})
+
+    def save(self):
+        self.folder.mkdir(exist_ok=True)
+        aside = self.folder / "state.json.part"
+        aside.write_text(json.dumps(self.state, indent=1), encoding="utf-8")
+        aside.replace(self.folder / "state.json")
+
+    def file(self, exercise):
+        return self.folder / exercise.folder / exercise.path.name
+
+    def passed(self, exercise):
+        return bool(self.of(exercise)["passed"])
+
+    def next(self):
+        """The first that is not passed, or None."""
+        return next((e for e in self.exercises.values() if not self.passed(e)), None)
+
+    def chosen(self, words, started=True):
+        """The exercise that the words name. Throws Stop."""
+        if len(words) > 1:
+            raise self.course.Stop(f"one exercise, not {len(words)}: {' '.join(words)}", 2)
+        if not words:
+            begun = [e for e in self.exercises.values() if self.of(e)["started"] and not self.passed(e)]
+            found = max(begun, key=lambda e: self.of(e)["started"]) if begun else None if started else self.next()
+            if not found:
+                raise self.course.Stop("no exercise is begun; ./course start begins the next", 2)
+            return found
+        if words[0] in self.exercises:
+            return self.exercises[words[0]]
+        of_chapter = [e for e in self.exercises.values() if words[0].isdigit() and int(e.number) == int(words[0])]
+        if not of_chapter:
+            raise self.course.Stop(f"there is no exercise '{words[0]}'; they are " +
+                                   ", ".join(f"{e.number} {e.name}" for e in self.exercises.values()), 2)
+        return next((e for e in of_chapter if not self.passed(e)), of_chapter[0])
+
+
+def wrapped(text, blank="  "):
+    return textwrap.fill(text, 100, initial_indent=blank, subsequent_indent=blank)
+
+
+def now():
+    return datetime.datetime.now().isoformat(timespec="seconds")
+
+
+def start(learner, words):
+    exercise = learner.chosen(words, started=False)
+    file, course = learner.file(exercise), learner.course
+    if file.exists():
+        print(f"{exercise.name} is begun already, in {course.short(file)}")
+    else:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source.stub(exercise), encoding="utf-8")
+        learner.of(exercise)["started"] = now()
+        learner.save()
+        print(f"{exercise.number} {exercise.name}: write what stands between '// exercise {exercise.name} {{' and '// }} exercise' in\n"
+              f"  {course.short(file)}")
+    print("\n" + wrapped(exercise.task) + f"\n\nthen: ./course check {exercise.number}        stuck: ./course hint {exercise.number}")
+    return 0
+
+
+def check(learner, words):
+    exercise = learner.chosen(words)
+    file, course = learner.file(exercise), learner.course
+    if not file.exists():
+        raise course.Stop(f"{course.short(file)} is missing; ./course start {exercise.name} makes it", 2)
+    entry = learner.of(exercise)
+    entry["checks"] += 1
+    learner.save()
+    verdict = runs.check(course, exercise, "work")
+    print(verdict.said(exercise))
+    if verdict.passed:
+        if not entry["passed"]:
+            entry["passed"] = now()
+            learner.save()
+        print("\nWhy it works\n" + wrapped(exercise.why))
+        left = learner.next()
+        print(f"\nnext: ./course start {left.number}    ({left.name})" if left else "\nall exercises are passed")
+    return 0 if verdict.passed else 1
+
+
+def hint(learner, words):
+    exercise = learner.chosen(words)
+    entry = learner.of(exercise)
+    if entry["hints"] >= len(exercise.hints):
+        print(f"{exercise.name} has no more hints; all {len(exercise.hints)} again:")
+    else:
+        entry["hints"] += 1
+        learner.save()
+    for number, text in enumerate(exercise.hints[:entry["hints"]], 1):
+        print(wrapped(f"{number} of {len(exercise.hints)}. {text}"))
+    return 0
+
+
+def solution(learner, words):
+    anyway = "--anyway" in words
+    exercise = learner.chosen([w for w in words if w != "--anyway"])
+    if not learner.passed(exercise) and not anyway:
+        raise learner.course.Stop(f"{exercise.name} is not passed yet; ./course hint {exercise.name}, or --anyway, which is noted")
+    if not learner.passed(exercise):
+        learner.of(exercise)["shown"] = True
+        learner.save()
+    for begin, end in exercise.parts:
+        head = max(i for i in range(begin) if re.match(r"\S", exercise.code[i]) and exercise.code[i] != "}")
+        print("\n".join([exercise.code[head], *exercise.code[begin:end], "}"]) + "\n")
+    print(wrapped(exercise.why))
+    return 0
+
+
+def reset(learner, words):
+    exercise = learner.chosen(words)
+    file, course = learner.file(exercise), learner.course
+    if file.exists():
+        kept = next(p for n in range(1, 10**6) if not (p := file.with_name(f"{file.name}.{n}")).exists())
+        shutil.copy2(file, kept)
+        print(f"what you wrote is kept in {course.short(kept)}")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(source.stub(exercise), encoding="utf-8")
+    learner.of(exercise).update(started=now(), passed=None)
+    learner.save()
+    print(f"{course.short(file)} is as at the start")
+    return 0
+
+
+def progress(learner, words):
+    learner.course.no_more(words, "progress")
+    done = [e for e in learner.exercises.values() if learner.passed(e)]
+    width = 40
+    full = width * len(done) // max(1, len(learner.exercises))
+    print(f"[{'#' * full}{'.' * (width - full)}] {len(done)} of {len(learner.exercises)}\n")
+    for e in learner.exercises.values():
+        entry = learner.of(e)
+        word = "passed" if entry["passed"] else "begun" if entry["started"] else ""
+        asked = [f"{entry['checks']} checks" * bool(entry["checks"]), f"{entry['hints']} hints" * bool(entry["hints"]),
+                 "solution shown" * entry["shown"]]
+        print(f"{e.number} {e.name:24} {word:8} {(entry['passed'] or '')[:16]:18} {', '.join(filter(None, asked))}".rstrip())
+    return 0
+
+
+def watch(learner, words):
+    """By the time of last change, looked at twice a second: it needs nothing of the system."""
+    exercise = learner.chosen(words)
+    seen = None
+    while True:
+        file = learner.file(exercise)
+        changed = file.stat().st_mtime_ns if file.exists() else None
+        if changed != seen:
+            seen = changed
+            print(f"\n{time.strftime('%H:%M:%S')} {learner.course.short(file)}")
+            if changed and check(learner, [exercise.name]) == 0:
+                exercise = learner.next()
+                if not exercise:
+                    return 0
+                start(learner, [exercise.name])
+                seen = learner.file(exercise).stat().st_mtime_ns
+        time.sleep(0.5)
+
+
+COMMANDS = {"start": start, "check": check, "hint": hint, "solution": solution, "reset": reset, "progress": progress, "watch": watch}
+
+
+def main(course, command, words):
+    try:
+        return COMMANDS[command](Learner(course), words)
+    except source.Fault as fault:
+        raise course.Stop(str(fault)) from None
