@@ -265,7 +265,7 @@ class Chapters(InAFolder):
                 self.assertEqual(len(err.splitlines()), 1)
 
     def test_wrong_words(self):
-        for arguments in (["fly"], ["--fly"], ["list", "05"], ["doctor", "--all"], ["setup", "now"]):
+        for arguments in (["fly"], ["--fly"], ["list", "05"], ["doctor", "--all"], ["setup", "now"], ["--version", "now"]):
             code, out, err = self.main(*arguments)
             self.assertEqual((code, out, len(err.splitlines())), (2, "", 1), arguments)
 
@@ -275,6 +275,16 @@ class Chapters(InAFolder):
             self.assertEqual(code, 0)
             for command in ("run", "test", "list", "doctor", "setup"):
                 self.assertIn("./course " + command, out)
+
+    def test_version_is_that_of_cmake(self):
+        lists = self.root / "CMakeLists.txt"
+        lists.write_text("cmake_minimum_required(VERSION 3.24)\nproject(shard_by_shard VERSION 1.2.34 LANGUAGES CXX)  # words\n")
+        self.assertEqual(self.main("--version"), (0, "Shard by Shard 1.2.34\n", ""))
+        for command in (["init", "-q"], ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-q", "--allow-empty", "-m", "a"]):
+            subprocess.run(["git", "-C", self.root, *command], check=True)
+        self.assertRegex(self.main("--version")[1], r"^Shard by Shard 1\.2\.34, commit [0-9a-f]{7,}\n$")
+        lists.write_text("project(shard_by_shard)\n")
+        self.assertEqual(self.main("--version"), (1, "", "course: CMakeLists.txt names no version\n"))
 
     def test_list_gives_the_first_sentence_of_the_idea(self):
         readme = self.root / "chapters" / "05_sharded_mlp" / "README.md"
