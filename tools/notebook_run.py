@@ -11,7 +11,7 @@ from pathlib import Path
 
 NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?")
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
-CELL_SECONDS = 120
+CELL_SECONDS = 300
 
 
 def text_of(output):
