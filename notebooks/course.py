@@ -3,11 +3,12 @@
     seen = run(13, ranks=4, dp=2, steps=20)     # ./course run 13 -n 4 --dp 2 --steps 20, built first where need be
     seen.metrics                                # what --metrics wrote: a list of dicts, each with `kind`
     seen.rows("step", "loss")                   # one key of all lines of a kind
-    run(5, ranks=2, trace=True).events          # what --trace wrote, without the names of its tracks
+    run(5, ranks=2, trace=True).events          # what --trace wrote, without the names of its tracks; quickest_step(), inside()
     seen.table("sent by each rank")             # a table it printed, for what no file holds: rows of text and numbers
     seen.block("W, by columns")                 # the lines it printed under this one, up to an empty one
     source("common/chunk.hpp", "first words")   # lines of the course's own source, so that a notebook never quotes old ones
     golden("chunks.json")                       # values from PyTorch, of tests/golden
+    golden_tests(5, ranks=2)                    # the C++ tests that compare chapter 05 with them
 """
 import functools
 import importlib.machinery
