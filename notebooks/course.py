@@ -24,6 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRST_WITH_METRICS = 9
+EXERCISE = re.compile(r"\s*(//|#) (exercise \w+ {|} exercise)\s*$")
 
 
 class Failed(Exception):
@@ -128,8 +129,8 @@ def compare(guess, right, unit=""):
 
 def source(path, first, last=None):
     """The line of a file of the course that starts with `first` (spaces aside), or the lines from there to the next that starts with `last`;
-    without the spaces that all of them begin with."""
-    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    without the spaces that all of them begin with, and without the marks of an exercise."""
+    lines = [line for line in (ROOT / path).read_text(encoding="utf-8").splitlines() if not EXERCISE.match(line)]
 
     def find(words, begin):
         for i in range(begin, len(lines)):
