@@ -164,7 +164,7 @@ def sources():
     listed = output_of("git", "ls-files", "-co", "--exclude-standard", "-z").split("\0")
     if any(listed):
         return [ROOT / name for name in listed if name and (ROOT / name).is_file()]
-    built = {"runs", "work", "bundle", ".git", "__pycache__"}
+    built = {"runs", "work", "bundle", ".notebook", ".peer", ".git", "__pycache__"}
     return [p for p in ROOT.rglob("*") if p.is_file()
             and not any(part in built or part.startswith("build") for part in p.relative_to(ROOT).parts)]
 
