@@ -3,11 +3,12 @@
     seen = run(13, ranks=4, dp=2, steps=20)     # ./course run 13 -n 4 --dp 2 --steps 20, built first where need be
     seen.metrics                                # what --metrics wrote: a list of dicts, each with `kind`
     seen.rows("step", "loss")                   # one key of all lines of a kind
-    run(5, ranks=2, trace=True).events          # what --trace wrote, without the names of its tracks
+    run(5, ranks=2, trace=True).events          # what --trace wrote, without the names of its tracks; quickest_step(), inside()
     seen.table("sent by each rank")             # a table it printed, for what no file holds: rows of text and numbers
     seen.block("W, by columns")                 # the lines it printed under this one, up to an empty one
     source("common/chunk.hpp", "first words")   # lines of the course's own source, so that a notebook never quotes old ones
     golden("chunks.json")                       # values from PyTorch, of tests/golden
+    golden_tests(5, ranks=2)                    # the C++ tests that compare chapter 05 with them
 """
 import functools
 import importlib.machinery
@@ -23,6 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRST_WITH_METRICS = 9
+EXERCISE = re.compile(r"\s*(//|#) (exercise \w+ {|} exercise)\s*$")
 
 
 class Failed(Exception):
@@ -127,8 +129,8 @@ def compare(guess, right, unit=""):
 
 def source(path, first, last=None):
     """The line of a file of the course that starts with `first` (spaces aside), or the lines from there to the next that starts with `last`;
-    without the spaces that all of them begin with."""
-    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    without the spaces that all of them begin with, and without the marks of an exercise."""
+    lines = [line for line in (ROOT / path).read_text(encoding="utf-8").splitlines() if not EXERCISE.match(line)]
 
     def find(words, begin):
         for i in range(begin, len(lines)):

@@ -157,7 +157,7 @@ def sources():
     listed = output_of("git", "ls-files", "-co", "--exclude-standard", "-z").split("\0")
     if any(listed):
         return [ROOT / name for name in listed if name and (ROOT / name).is_file()]
-    built = {"runs", "bundle", ".git", ".peer", "__pycache__"}
+    built = {"runs", "work", "bundle", ".git", ".notebook", ".peer", "__pycache__"}
     return [p for p in ROOT.rglob("*") if p.is_file()
             and not any(part in built or part.startswith("build") for part in p.relative_to(ROOT).parts)]
 

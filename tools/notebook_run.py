@@ -11,7 +11,7 @@ from pathlib import Path
 
 NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?")
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
-CELL_SECONDS = 120
+CELL_SECONDS = 300
 
 
 def text_of(output):
@@ -84,22 +84,24 @@ def execute(path):
     import nbformat
     notebook = nbformat.read(path, as_version=4)
     nbclient.NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}},
-                            extra_arguments=["--IPKernelApp.log_level=40"]).execute()
+                            extra_arguments=["--IPKernelApp.log_level=50"]).execute()
     return tidy(notebook)
 
 
 def main(words):
     import nbformat
     from nbclient.exceptions import CellExecutionError, CellTimeoutError
-    from jupyter_client.kernelspec import NoSuchKernel
     store, paths, faults = words[0] == "--store", [Path(word) for word in words[1:]], 0
     for path in paths:
         try:
             made = execute(path)
-        except (CellExecutionError, CellTimeoutError, NoSuchKernel) as error:
+        except (CellExecutionError, CellTimeoutError) as error:
             print(f"{path.name}: a cell fails\n{COLOUR.sub('', str(error))}", flush=True)
             faults += 1
             continue
+        except Exception as error:                      # the kernel was told to end, or killed: nbclient has many words for it
+            print(f"{path.name}: its kernel ended too early ({type(error).__name__} {error})".replace(" )", ")"), file=sys.stderr)
+            return 1
         if store:
             path.write_text(nbformat.writes(made) + "\n", encoding="utf-8")
             print(f"{path.name}: stored, {path.stat().st_size // 1024} KiB", flush=True)

@@ -58,6 +58,11 @@ class Reading(unittest.TestCase):
         lines = course.source("common/chunk.hpp", "for (int64_t r = 0", "return sizes;").splitlines()
         self.assertEqual((lines[0][:3], lines[-1]), ("for", "return sizes;"))
 
+    def test_source_leaves_the_marks_of_an_exercise_out(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(course, "ROOT", Path(folder)):
+            (Path(folder) / "x.cpp").write_text("  int f() {\n    // exercise f {\n    return 1;  // one\n    // } exercise\n  }\n")
+            self.assertEqual(course.source("x.cpp", "int f", "}"), "int f() {\n  return 1;  // one\n}")
+
     def test_golden(self):
         about, tensors = course.golden("swiglu_mlp__plain.safetensors")
         shape, numbers = tensors["down_proj.weight"]
