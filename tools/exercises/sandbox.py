@@ -78,7 +78,7 @@ def run(command, readable=(), writable=(), limits=Limits(), environment=None, as
     if not shut:
         become_subreaper()
     nproc = limits.processes + (0 if shut else tasks_of_user(NOBODY if as_nobody and os.geteuid() == 0 else os.getuid()))
-    limited = ["prlimit", f"--nproc={nproc}", f"--as={4 * 2**30}", f"--fsize={limits.file}", f"--cpu={int(4 * limits.seconds)}", "--core=0",
+    limited = ["prlimit", f"--nproc={nproc}", f"--as={4 * max(limits.memory, 2**30)}", f"--fsize={limits.file}", f"--cpu={int(4 * limits.seconds)}", "--core=0",
                *map(str, command)]
     plain = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/tmp", "LANG": "C.UTF-8", "NO_COLOR": "1", **(environment or {})}
     process = subprocess.Popen((bwrap(readable, writable) if shut else []) + limited, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
