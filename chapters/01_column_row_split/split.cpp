@@ -78,14 +78,15 @@ double largest_difference(const Backend& backend, const Tensor& a, const Tensor&
 }  // namespace course
 
 // Exercise 01 split
-// Task: Write the three functions on which this chapter stands: take_shard gives a rank its piece of a matrix, row_split
-// multiplies pieces and adds, column_then_row runs two layers with one all-reduce. split.hpp says what each is given
-// and must return. Sizes need not divide by the ranks, and a rank may have nothing.
+// Task: Write the three functions on which this chapter stands: take_shard gives a rank its piece of a matrix,
+// row_split multiplies pieces and adds, column_then_row runs two layers with one all-reduce. split.hpp says what each
+// is given and must return. Sizes need not divide by the ranks, and a rank may have nothing.
 // Hint: chunk(n, ranks, rank) of common/chunk.hpp gives offset and size of a piece; backend.slice copies it.
 // Hint: after product(), each rank of row_split has a term of every number. Which collective adds over the ranks?
 // Hint: column_then_row needs no collective of its own: what column_split makes is what row_split takes.
-// Why: A product is a sum over k. Cut k, and each rank has a part of every sum, so the ranks add. Cut n instead, and each
-// rank has whole sums, which meet just the rows of the next matrix that lie on the same rank: two layers, one all-reduce.
+// Why: A product is a sum over k. Cut k, and each rank has a part of every sum, so the ranks add. Cut n instead, and
+// each rank has whole sums, which meet just the rows of the next matrix that lie on the same rank: two layers, one
+// all-reduce.
 // Wrong no_all_reduce: Every rank returns its own share of the sums. They are right when added over the ranks: add them
 // with an all-reduce.
 //   - comm.all_reduce(y).wait();
@@ -93,22 +94,23 @@ double largest_difference(const Backend& backend, const Tensor& a, const Tensor&
 //   - comm.all_reduce(y).wait();
 //   + comm.all_reduce(y).wait();
 //   + backend.scale(y, 1.0f / static_cast<float>(comm.size()));
-// Wrong twice: The sum is added over the ranks once more, so every number is P times too large. One all-reduce leaves the sum
-// on every rank.
+// Wrong twice: The sum is added over the ranks once more, so every number is P times too large. One all-reduce leaves
+// the sum on every rank.
 //   - comm.all_reduce(y).wait();
 //   + comm.all_reduce(y).wait();
 //   + comm.all_reduce(y).wait();
-// Wrong floor: The pieces have n / P rows or columns, so those at the end are left out where P does not divide n. Use chunk().
+// Wrong floor: The pieces have n / P rows or columns, so those at the end are left out where P does not divide n. Use
+// chunk().
 //   - const Chunk mine = chunk(whole.dim(dim), comm.size(), comm.rank());
 //   + const int64_t size = whole.dim(dim) / comm.size();
 //   + const Chunk mine = {size * comm.rank(), size};
-// Wrong last_gets_the_rest: The last rank takes what is left over. torch.chunk cuts pieces of ceil(n / P) from the front, so
-// the last piece is the short one. Use chunk().
+// Wrong last_gets_the_rest: The last rank takes what is left over. torch.chunk cuts pieces of ceil(n / P) from the
+// front, so the last piece is the short one. Use chunk().
 //   - const Chunk mine = chunk(whole.dim(dim), comm.size(), comm.rank());
 //   + const int64_t size = whole.dim(dim) / comm.size(), offset = size * comm.rank();
 //   + const Chunk mine = {offset, comm.rank() + 1 == comm.size() ? whole.dim(dim) - offset : size};
-// Wrong all_reduce_between: The columns of the first layer are added over the ranks, which are other columns on each rank.
-// They are finished as they are: the second layer takes them at once.
+// Wrong all_reduce_between: The columns of the first layer are added over the ranks, which are other columns on each
+// rank. They are finished as they are: the second layer takes them at once.
 //   - return row_split(backend, comm, column_split(backend, x, w1), w2);
 //   + Tensor h = join_shards(backend, comm, column_split(backend, x, w1), 1, static_cast<int64_t>(comm.sum(double(w1.dim(1)))));
 //   + return row_split(backend, comm, take_shard(backend, comm, h, 1), w2);

@@ -17,13 +17,17 @@ struct Doubling {
 }  // namespace
 
 double ring_seconds(const Machine& machine, double n, int ranks) {
+  // exercise prediction {
   const double P = ranks;
   return 2 * (P - 1) * machine.alpha + (P - 1) / P * n * (2 * machine.beta + machine.gamma);
+  // } exercise
 }
 
 double recursive_doubling_seconds(const Machine& machine, double n, int ranks) {
+  // exercise prediction {
   const Doubling d(ranks);
   return (d.steps + 2 * d.folded) * (machine.alpha + n * machine.beta) + (d.steps + d.folded) * n * machine.gamma;
+  // } exercise
 }
 
 double rabenseifner_seconds(const Machine& machine, double n, int ranks) {
@@ -73,3 +77,42 @@ double time_of(Comm& comm, const std::function<void()>& work, double most) {
 }
 
 }  // namespace course
+
+// Exercise 02 prediction
+// Task: How long an all-reduce takes, before it is run: ring_seconds and recursive_doubling_seconds, for a tensor of n
+// bytes on P ranks. A message of m bytes takes alpha + m·beta seconds, and adding m bytes takes m·gamma. The ranks work
+// at the same time: count what one rank does, step after step. Doubling knows Q, the largest power of two up to P (q),
+// log2 Q (steps), and whether ranks are left over (folded).
+// Hint: the ring has two phases of P-1 steps. In each step a rank sends one of P pieces. In which phase does it add?
+// Hint: in recursive doubling every message is the whole tensor, and after each but the last of those to ranks left
+// over one adds.
+// Hint: the ranks left over hand their tensor in before the first step, and get the sum after the last.
+// Why: The ring sends the fewest bytes and recursive doubling the fewest messages. With alpha and beta measured, the
+// two formulas say from which size on the ring is the better one.
+// Wrong one_phase: This is the reduce-scatter alone. An all-gather of as many steps follows it, in which nothing is
+// added.
+//   - return 2 * (P - 1) * machine.alpha + (P - 1) / P * n * (2 * machine.beta + machine.gamma);
+//   + return (P - 1) * machine.alpha + (P - 1) / P * n * (machine.beta + machine.gamma);
+// Wrong a_step_for_each_rank: A ring of P ranks has P steps here. A rank's own piece needs no step: it is P-1 in each
+// phase.
+//   - return 2 * (P - 1) * machine.alpha + (P - 1) / P * n * (2 * machine.beta + machine.gamma);
+//   + return 2 * P * machine.alpha + n * (2 * machine.beta + machine.gamma);
+// Wrong whole_in_each_step: Every step of the ring is priced with the whole tensor. It sends one piece of P.
+//   - return 2 * (P - 1) * machine.alpha + (P - 1) / P * n * (2 * machine.beta + machine.gamma);
+//   + return 2 * (P - 1) * machine.alpha + (P - 1) * n * (2 * machine.beta + machine.gamma);
+// Wrong adds_twice: The second phase of the ring is priced with additions. There, finished pieces are handed on as they
+// are.
+//   - return 2 * (P - 1) * machine.alpha + (P - 1) / P * n * (2 * machine.beta + machine.gamma);
+//   + return 2 * (P - 1) * machine.alpha + (P - 1) / P * n * 2 * (machine.beta + machine.gamma);
+// Wrong all_ranks_in_turn: What all ranks of the ring do is added up. They do it at the same time.
+//   - return 2 * (P - 1) * machine.alpha + (P - 1) / P * n * (2 * machine.beta + machine.gamma);
+//   + return 2 * P * (P - 1) * machine.alpha + (P - 1) * n * (2 * machine.beta + machine.gamma);
+// Wrong nobody_left_over: Recursive doubling is priced for Q ranks. Where P is no power of two, the ranks left over
+// cost two messages.
+//   - return (d.steps + 2 * d.folded) * (machine.alpha + n * machine.beta) + (d.steps + d.folded) * n * machine.gamma;
+//   + return d.steps * (machine.alpha + n * machine.beta + n * machine.gamma);
+// Wrong doubling_in_pieces: Recursive doubling is priced with a piece of Q in each step. Two ranks swap all they have:
+// the whole tensor.
+//   - return (d.steps + 2 * d.folded) * (machine.alpha + n * machine.beta) + (d.steps + d.folded) * n * machine.gamma;
+//   + const double piece = n / d.q;
+//   + return (d.steps + 2 * d.folded) * (machine.alpha + piece * machine.beta) + (d.steps + d.folded) * piece * machine.gamma;

@@ -139,23 +139,26 @@ Tensor redistribute(Backend& backend, Comm& comm, const Tensor& local, const Sha
 }  // namespace course
 
 // Exercise 03 redistribute
-// Task: Write the five rows of the redistribute table, each a function from this rank's part under one placement to its part under
-// another. `local` is what this rank holds, `whole` the shape of all ranks' parts together. pack() and unpack() bring a row-major
-// tensor into pieces that lie one behind the other, by rank, as collectives take and leave them; Cut says how large they are.
-// Send no more than the table in redistribute.hpp says.
-// Hint: what a collective delivers lies piece after piece. Along dim 0 the pieces are in place already; along any other dim they
-// must be unpacked.
-// Hint: a Partial is a term of a sum. On the way to a Shard each rank needs the sum of its own piece alone: reduce_scatter.
+// Task: Write the five rows of the redistribute table, each a function from this rank's part under one placement to its
+// part under another. `local` is what this rank holds, `whole` the shape of all ranks' parts together. pack() and
+// unpack() bring a row-major tensor into pieces that lie one behind the other, by rank, as collectives take and leave
+// them; Cut says how large they are. Send no more than the table in redistribute.hpp says.
+// Hint: what a collective delivers lies piece after piece. Along dim 0 the pieces are in place already; along any other
+// dim they must be unpacked.
+// Hint: a Partial is a term of a sum. On the way to a Shard each rank needs the sum of its own piece alone:
+// reduce_scatter.
 // Hint: from S(i) to S(j), cut what you hold along j, send each rank its piece, and lay what arrives together along i.
-// Why: A placement says what the parts mean, and the two placements together leave no choice: who holds pieces and wants all, gathers;
-// who holds terms and wants a piece, reduces and scatters. Memory order is the rest: ranks cut any dim, messages only the first.
-// Wrong not_unpacked: The pieces stay as they arrived, one behind the other. Cut along another dim than 0, they must be laid side by
-// side, row by row.
+// Why: A placement says what the parts mean, and the two placements together leave no choice: who holds pieces and
+// wants all, gathers; who holds terms and wants a piece, reduces and scatters. Memory order is the rest: ranks cut any
+// dim, messages only the first.
+// Wrong not_unpacked: The pieces stay as they arrived, one behind the other. Cut along another dim than 0, they must be
+// laid side by side, row by row.
 //   - Tensor pieces = message(backend, whole, local.dtype());
 //   - comm.all_gather(local, pieces, cut.counts(comm)).wait();
 //   - unpack(backend, comm, cut, pieces, gathered);
 //   + comm.all_gather(local, gathered, cut.counts(comm)).wait();
-// Wrong not_packed: What is scattered are runs of the row-major tensor, and not this rank's piece of each row. Pack it first.
+// Wrong not_packed: What is scattered are runs of the row-major tensor, and not this rank's piece of each row. Pack it
+// first.
 //   - pack(backend, comm, cut, local, pieces);
 //   - comm.reduce_scatter(pieces, shard, cut.counts(comm)).wait();
 //   + comm.reduce_scatter(local, shard, cut.counts(comm)).wait();
@@ -168,14 +171,15 @@ Tensor redistribute(Backend& backend, Comm& comm, const Tensor& local, const Sha
 // Wrong first_rank: Every rank cuts out the piece of rank 0. Its own begins where the pieces before it end.
 //   - return backend.slice(local, to.dim, own.offset, own.size);
 //   + return backend.slice(local, to.dim, 0, own.size);
-// Wrong reduces_all: Right, and it sends twice what it must: the all-reduce gives every rank all sums, of which it keeps one piece.
+// Wrong reduces_all: Right, and it sends twice what it must: the all-reduce gives every rank all sums, of which it
+// keeps one piece.
 //   - comm.reduce_scatter(pieces, shard, cut.counts(comm)).wait();
 //   - return shard;
 //   + pieces = backend.clone(local);
 //   + comm.all_reduce(pieces).wait();
 //   + return replicate_to_shard(backend, comm, pieces, whole, to);
-// Wrong gathers_all: Right, and it gathers everything: each rank gets all of the tensor to keep a P-th. An all-to-all sends each rank
-// only what it will hold.
+// Wrong gathers_all: Right, and it gathers everything: each rank gets all of the tensor to keep a P-th. An all-to-all
+// sends each rank only what it will hold.
 //   - const Cut out(local.shape(), to);
 //   + if (comm.size() > 1) return replicate_to_shard(backend, comm, shard_to_replicate(backend, comm, local, whole, from), whole, to);
 //   + const Cut out(local.shape(), to);

@@ -158,16 +158,18 @@ void RowwiseParallel::cut(Module& module, const DeviceMesh& tp) const {
 }  // namespace course
 
 // Exercise 04 styles
-// Task: Style a Linear by columns, a Linear by rows, and an Embedding by rows of its vocabulary. Say for each parameter how its value
-// and its gradient lie (place), then wrap the module: convert_input says what comes in, what the module wants, and what its input's
-// gradient is; convert_output says what the module produces and what the caller wants. Both do the communication of both ways.
+// Task: Style a Linear by columns, a Linear by rows, and an Embedding by rows of its vocabulary. Say for each parameter
+// how its value and its gradient lie (place), then wrap the module: convert_input says what comes in, what the module
+// wants, and what its input's gradient is; convert_output says what the module produces and what the caller wants. Both
+// do the communication of both ways.
 // Hint: weight is [O, I]. Columns of W in y = x Wᵀ are rows of weight: by columns means Shard(0), by rows Shard(1).
-// Hint: by columns every rank multiplies the whole x, each for other outputs: the gradient of x is a term on each rank, so Partial.
+// Hint: by columns every rank multiplies the whole x, each for other outputs: the gradient of x is a term on each rank,
+// so Partial.
 // Hint: by rows the outputs are terms. A bias that every rank adds would be in the sum P times: one rank adds it.
-// Why: The two cuts are each other's mirror. By columns nothing is sent forward and one all-reduce backward; by rows the other way
-// round. What a rank holds decides which direction has the sum.
-// Wrong no_backward_sum: The gradient of the input is said to be whole, but each rank saw only its own outputs: it is a term. Forward
-// is right all the same, which is why this is found late: say Partial.
+// Why: The two cuts are each other's mirror. By columns nothing is sent forward and one all-reduce backward; by rows
+// the other way round. What a rank holds decides which direction has the sum.
+// Wrong no_backward_sum: The gradient of the input is said to be whole, but each rank saw only its own outputs: it is a
+// term. Forward is right all the same, which is why this is found late: say Partial.
 //   - module.wrap(convert_input(tp, input_, Replicate(), Partial(), false, features_of(*linear, input_, tp)));
 //   + module.wrap(convert_input(tp, input_, Replicate(), Replicate(), false, features_of(*linear, input_, tp)));
 // Wrong bias_on_every_rank: Every rank adds the bias to its term, so the sum has it P times. One rank adds it.
@@ -175,10 +177,12 @@ void RowwiseParallel::cut(Module& module, const DeviceMesh& tp) const {
 // Wrong bias_on_no_rank: No rank adds the bias.
 //   - linear->add_bias_here(tp.coordinate() == 0);
 //   + linear->add_bias_here(false);
-// Wrong bias_of_columns_whole: Each rank adds the whole bias to its columns. By columns the bias is cut as the outputs are.
+// Wrong bias_of_columns_whole: Each rank adds the whole bias to its columns. By columns the bias is cut as the outputs
+// are.
 //   - if (linear->bias) linear->bias->place(tp, Shard(0, block_), Shard(0, block_));
 //   + if (linear->bias) linear->bias->place(tp, Replicate(), Replicate());
-// Wrong term_as_whole: By rows each rank returns its own term as if it were the sum. The output is Partial until it is added.
+// Wrong term_as_whole: By rows each rank returns its own term as if it were the sum. The output is Partial until it is
+// added.
 //   - if (linear->bias) linear->bias->place(tp, Replicate(), Replicate());
 //   - linear->add_bias_here(tp.coordinate() == 0);
 //   - const Placement given = input_.value_or(rows);

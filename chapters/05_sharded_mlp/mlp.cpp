@@ -55,12 +55,14 @@ DTensor SwiGluMlp::run_backward(DTensor dy) {
 }  // namespace course
 
 // Exercise 05 mlp
-// Task: Write forward and backward of Llama's MLP, down_proj(silu(gate_proj(x)) · up_proj(x)). Keep gate and up for backward (keep()).
-// The code is serial: styled by columns, columns, rows, it must send one all-reduce forward and one backward, and no more.
-// Hint: backend().silu_mul(gate, up, y) and its backward work element by element, so a rank's columns need no neighbour.
+// Task: Write forward and backward of Llama's MLP, down_proj(silu(gate_proj(x)) · up_proj(x)). Keep gate and up for
+// backward (keep()). The code is serial: styled by columns, columns, rows, it must send one all-reduce forward and one
+// backward, and no more.
+// Hint: backend().silu_mul(gate, up, y) and its backward work element by element, so a rank's columns need no
+// neighbour.
 // Hint: x has two users. Its gradient is the sum of what both hand back: course::add.
-// Why: By columns, a function of each element, by rows: the only number that needs other ranks is the last sum. gate and up share their
-// input, so their gradients are added before anything is sent, and one all-reduce serves both.
+// Why: By columns, a function of each element, by rows: the only number that needs other ranks is the last sum. gate
+// and up share their input, so their gradients are added before anything is sent, and one all-reduce serves both.
 // Wrong only_gate: The gradient of x by way of up_proj is lost. x has two users, and its gradient is the sum of both.
 //   - return course::add(backend(), std::move(dx), up_proj.backward(std::move(dup)));
 //   + up_proj.backward(std::move(dup));
@@ -71,8 +73,8 @@ DTensor SwiGluMlp::run_backward(DTensor dy) {
 // Wrong backward_swapped: The gradients of gate and up have changed places on their way back.
 //   - backend().silu_mul_backward(dactive.local(), gate.local(), up.local(), dgate, dup);
 //   + backend().silu_mul_backward(dactive.local(), gate.local(), up.local(), dup, dgate);
-// Wrong two_reductions: Right, and it sends twice what it must: each projection's gradient is added over the ranks by itself. Add the
-// two on each rank, and reduce the sum.
+// Wrong two_reductions: Right, and it sends twice what it must: each projection's gradient is added over the ranks by
+// itself. Add the two on each rank, and reduce the sum.
 //   - return course::add(backend(), std::move(dx), up_proj.backward(std::move(dup)));
 //   + DTensor by_up = up_proj.backward(std::move(dup));
 //   + if (!dx.has_layout()) return course::add(backend(), std::move(dx), by_up);

@@ -41,22 +41,26 @@ std::vector<int64_t> interleaved_rows(int64_t heads, int64_t head_dim) {
 }  // namespace course
 
 // Exercise 06 rope
-// Task: Fill the tables of cosines and sines, count positions by half of a head's elements: pair i turns by position · theta^(-2i/D).
-// Compute in double. Then write half_split_rows, which says for each row of a half-split weight which row of an interleaved one it is.
+// Task: Fill the tables of cosines and sines, count positions by half of a head's elements: pair i turns by position ·
+// theta^(-2i/D). Compute in double. Then write half_split_rows, which says for each row of a half-split weight which
+// row of an interleaved one it is.
 // Hint: pair 0 turns by one radian a position, the last pair hardly at all.
 // Hint: interleaved, a pair is 2i and 2i + 1 of one head; half split, it is i and i + D/2. Heads do not mix.
-// Why: Only the difference of two positions is left in the product of a turned query and a turned key, whatever pairs are turned
-// together. So weights for the one order serve the other once their rows are put where the pairs are.
-// Wrong no_factor_two: The exponent is -i/D. Pair i turns by theta^(-2i/D): there are D/2 pairs, and their exponents go from 0 to -1.
+// Why: Only the difference of two positions is left in the product of a turned query and a turned key, whatever pairs
+// are turned together. So weights for the one order serve the other once their rows are put where the pairs are.
+// Wrong no_factor_two: The exponent is -i/D. Pair i turns by theta^(-2i/D): there are D/2 pairs, and their exponents go
+// from 0 to -1.
 //   - const double angle = p * std::pow(theta, -2.0 * i / head_dim);
 //   + const double angle = p * std::pow(theta, -1.0 * i / head_dim);
-// Wrong in_float: The angle is a float. At position 1000 it is off by 6e-5, and the cosine with it. Compute in double, round at the end.
+// Wrong in_float: The angle is a float. At position 1000 it is off by 6e-5, and the cosine with it. Compute in double,
+// round at the end.
 //   - const double angle = p * std::pow(theta, -2.0 * i / head_dim);
 //   + const float angle = static_cast<float>(p) * std::pow(static_cast<float>(theta), -2.0f * static_cast<float>(i) / static_cast<float>(head_dim));
 // Wrong from_one: Positions count from 1. The first token stands at 0 and is not turned.
 //   - const double angle = p * std::pow(theta, -2.0 * i / head_dim);
 //   + const double angle = (p + 1) * std::pow(theta, -2.0 * i / head_dim);
-// Wrong over_all_heads: All rows are taken for one head, so the halves of different heads mix. The order is head by head.
+// Wrong over_all_heads: All rows are taken for one head, so the halves of different heads mix. The order is head by
+// head.
 //   - for (int64_t h = 0; h < heads; ++h)
 //   -   for (const int64_t odd : {0, 1})
 //   -     for (int64_t i = 0; i < head_dim / 2; ++i) rows.push_back(h * head_dim + 2 * i + odd);

@@ -102,24 +102,28 @@ ParallelPlan llama_plan(PlanKind kind, const AttentionSizes& sizes, bool loss_pa
 }  // namespace course
 
 // Exercise 08 plan
-// Task: Write the plan `sequence` of a decoder layer as data: heads and MLP features cut, the stream cut along the sequence between
-// them. Two all-gathers and two reduce-scatters forward, as many backward. `sliced` is Shard(1), `whole` is Replicate().
+// Task: Write the plan `sequence` of a decoder layer as data: heads and MLP features cut, the stream cut along the
+// sequence between them. Two all-gathers and two reduce-scatters forward, as many backward. `sliced` is Shard(1),
+// `whole` is Replicate().
 // Hint: it is chapter 07's style_slices, said as pairs of path and style.
 // Hint: `[kv]` in a pattern stands for one of the two letters.
-// Why: The model does not know that it is cut. Another plan is another list, which can be printed, compared, and checked before the
-// first step.
-// Wrong no_way_in_for_mlp: Nothing gathers the slices for the MLP: its projections get this rank's positions and are told that they are
-// whole. PrepareModuleInput on mlp.
+// Why: The model does not know that it is cut. Another plan is another list, which can be printed, compared, and
+// checked before the first step.
+// Wrong no_way_in_for_mlp: Nothing gathers the slices for the MLP: its projections get this rank's positions and are
+// told that they are whole. PrepareModuleInput on mlp.
 //   - {"mlp", PrepareModuleInput(sliced, whole)},
-// Wrong one_norm: One of the norms has no style: its weight gradient is of this rank's positions alone, and nobody adds it up.
+// Wrong one_norm: One of the norms has no style: its weight gradient is of this rank's positions alone, and nobody adds
+// it up.
 //   - {"post_attention_layernorm", SequenceParallel()},
-// Wrong values_forgotten: v_proj has no style and stays whole on every rank, so each rank has all value heads for its own query heads.
+// Wrong values_forgotten: v_proj has no style and stays whole on every rank, so each rank has all value heads for its
+// own query heads.
 //   - {"self_attn.[kv]_proj", ColwiseParallel().block(sizes.kv_block())},
 //   + {"self_attn.k_proj", ColwiseParallel().block(sizes.kv_block())},
-// Wrong block_of_queries: k and v are cut by the block of q. They have fewer heads: a block of theirs is one head, D rows.
+// Wrong block_of_queries: k and v are cut by the block of q. They have fewer heads: a block of theirs is one head, D
+// rows.
 //   - {"self_attn.[kv]_proj", ColwiseParallel().block(sizes.kv_block())},
 //   + {"self_attn.[kv]_proj", ColwiseParallel().block(sizes.query_block())},
-// Wrong columns_twice: down_proj is cut by columns, as gate and up are. What they make is cut by features, which down_proj's rows take:
-// RowwiseParallel.
+// Wrong columns_twice: down_proj is cut by columns, as gate and up are. What they make is cut by features, which
+// down_proj's rows take: RowwiseParallel.
 //   - {"mlp.down_proj", RowwiseParallel().output(sliced).use_local_output(false)}};
 //   + {"mlp.down_proj", ColwiseParallel().output(sliced).use_local_output(false)}};

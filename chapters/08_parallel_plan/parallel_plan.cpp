@@ -132,14 +132,16 @@ std::string show_tree(Module& root, const std::string& axis) {
 }  // namespace course
 
 // Exercise 08 match
-// Task: Write matches(pattern, path): whether a plan's pattern names a module's path. Both are tokens between dots; a token of the
-// pattern may hold *, ? and [ab], which token_matches() knows, and none of them crosses a dot. Write tokens_of as well; "" has no
-// token, for it is the root itself.
+// Task: Write matches(pattern, path): whether a plan's pattern names a module's path. Both are tokens between dots; a
+// token of the pattern may hold *, ? and [ab], which token_matches() knows, and none of them crosses a dot. Write
+// tokens_of as well; "" has no token, for it is the root itself.
 // Hint: cut both at the dots first; then token i of the one belongs to token i of the other.
 // Hint: a pattern that is shorter than the path names a module further up, not this one.
-// Why: A plan is applied to what it matches and to nothing else. A * that crosses dots, or a pattern that is content with the front of
-// a path, styles modules that nobody meant; a plan that matches too little is silent in PyTorch, and an error here.
-// Wrong star_crosses_dots: A * takes dots too, so layers.*.weight names what lies several levels below. Match token by token.
+// Why: A plan is applied to what it matches and to nothing else. A * that crosses dots, or a pattern that is content
+// with the front of a path, styles modules that nobody meant; a plan that matches too little is silent in PyTorch, and
+// an error here.
+// Wrong star_crosses_dots: A * takes dots too, so layers.*.weight names what lies several levels below. Match token by
+// token.
 //   - const auto wanted = tokens_of(pattern), given = tokens_of(path);
 //   - return std::equal(wanted.begin(), wanted.end(), given.begin(), given.end(), token_matches);
 //   + return token_matches(pattern, path);

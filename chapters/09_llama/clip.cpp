@@ -25,13 +25,15 @@ double clip_gradients(const Parameters& parameters, double norm, double max_norm
 }  // namespace course
 
 // Exercise 09 clip
-// Task: squared_norm adds the squares of all owned gradients, in double. clip_gradients scales every owned gradient by one factor,
-// min(1, max_norm / (norm + 1e-6)), and returns it; `norm` is that of all gradients together.
+// Task: squared_norm adds the squares of all owned gradients, in double. clip_gradients scales every owned gradient by
+// one factor, min(1, max_norm / (norm + 1e-6)), and returns it; `norm` is that of all gradients together.
 // Hint: one norm, one factor, for all parameters: the direction of the step must not change.
 // Hint: gradients that are short enough stay as they are.
-// Why: Clipping shortens a step without turning it. The norm must therefore be of everything, all ranks' parts included, before the
-// first gradient is touched; that it is one number is why a sharded model needs one all-reduce for it.
-// Wrong each_by_itself: Every parameter is clipped by its own norm. That turns the step: clip all by one factor, of the norm of all.
+// Why: Clipping shortens a step without turning it. The norm must therefore be of everything, all ranks' parts
+// included, before the first gradient is touched; that it is one number is why a sharded model needs one all-reduce for
+// it.
+// Wrong each_by_itself: Every parameter is clipped by its own norm. That turns the step: clip all by one factor, of the
+// norm of all.
 //   - for (Parameter* p : parameters) p->backend().scale(p->owned_gradient(), static_cast<float>(factor));
 //   + for (Parameter* p : parameters) {
 //   +   const double own = std::sqrt(p->backend().squared_norm(p->owned_gradient()));

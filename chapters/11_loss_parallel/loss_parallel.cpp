@@ -49,29 +49,47 @@ DTensor LossParallel::backward(double divisor) {
 }  // namespace course
 
 // Exercise 11 loss_parallel
-// Task: The cross-entropy of logits that stay cut by vocabulary. Forward: fill max_, sum_ and picked, [N] each, with what holds for the
-// whole row: the largest logit, the sum of exp(logit - max), the target's logit. Three all-reduces of one number a token. begin_ is
-// this rank's first column. Backward: this rank's columns of the gradient, with no message.
-// Hint: row_max, row_sum_exp and pick work on this rank's columns. What is each one's answer where the target lies elsewhere?
-// Hint: the sum must be taken with the maximum of the whole row, on every rank the same; so the maximum is reduced first.
-// Why: softmax needs two numbers of a row beside the row itself, and the loss one more. Whoever shares three numbers a token need not
-// share V logits.
-// Wrong own_maximum: Each rank takes exp(logit - max) with its own columns' maximum, so the sums do not belong together. Reduce the
-// maximum before it is used.
+// Task: The cross-entropy of logits that stay cut by vocabulary. Forward: fill max_, sum_ and picked, [N] each, with
+// what holds for the whole row: the largest logit, the sum of exp(logit - max), the target's logit. Three all-reduces
+// of one number a token. begin_ is this rank's first column. Backward: this rank's columns of the gradient, with no
+// message.
+// Hint: row_max, row_sum_exp and pick work on this rank's columns. What is each one's answer where the target lies
+// elsewhere?
+// Hint: the sum must be taken with the maximum of the whole row, on every rank the same; so the maximum is reduced
+// first.
+// Why: softmax needs two numbers of a row beside the row itself, and the loss one more. Whoever shares three numbers a
+// token need not share V logits.
+// Wrong own_maximum: Each rank takes exp(logit - max) with its own columns' maximum, so the sums do not belong
+// together. Reduce the maximum before it is used.
 //   - tp.all_reduce(max_, Reduce::Max).wait();
 // Wrong maxima_added: The maxima of the ranks are added. The largest of the row is the largest of them: Reduce::Max.
 //   - tp.all_reduce(max_, Reduce::Max).wait();
 //   + tp.all_reduce(max_).wait();
-// Wrong sum_not_reduced: The sum of exponentials is of this rank's columns alone. The softmax divides by the sum of the row.
+// Wrong sum_not_reduced: The sum of exponentials is of this rank's columns alone. The softmax divides by the sum of the
+// row.
 //   - tp.all_reduce(sum_).wait();
-// Wrong offset_forgotten: The target is looked up as if this rank's columns began at 0: column begin_ of the vocabulary is its first.
+// Wrong offset_forgotten: The target is looked up as if this rank's columns began at 0: column begin_ of the vocabulary
+// is its first.
 //   - backend_->pick(logits.local(), targets, begin_, picked);
 //   + backend_->pick(logits.local(), targets, 0, picked);
 // Wrong target_not_reduced: The target's logit is 0 on all ranks but the one that holds it. Add them up.
 //   - tp.all_reduce(picked).wait();
-// Wrong offset_forgotten_in_backward: In backward the target's 1 is taken off in the wrong column on every rank but the first.
+// Wrong offset_forgotten_in_backward: In backward the target's 1 is taken off in the wrong column on every rank but the
+// first.
 //   - backend_->cross_entropy_backward(gradient, max, sum, targets, begin_, ignore_, factor(divisor));
 //   + backend_->cross_entropy_backward(gradient, max, sum, targets, 0, ignore_, factor(divisor));
 // Wrong padding_counted: The gradient of tokens to be ignored is not 0.
 //   - backend_->cross_entropy_backward(gradient, max, sum, targets, begin_, ignore_, factor(divisor));
 //   + backend_->cross_entropy_backward(gradient, max, sum, targets, begin_, -1000000, factor(divisor));
+// Wrong gathers_the_logits: Right, and it gathers everything: every rank holds all columns of the logits, the largest tensor
+// of a training, and sends them. Three numbers of a row are enough.
+//   - backend_->row_max(logits.local(), max_);
+//   - tp.all_reduce(max_, Reduce::Max).wait();
+//   + const DTensor all = logits.redistribute({Replicate()});
+//   + backend_->row_max(all.local(), max_);
+//   - backend_->row_sum_exp(logits.local(), max_, sum_);
+//   - tp.all_reduce(sum_).wait();
+//   + backend_->row_sum_exp(all.local(), max_, sum_);
+//   - backend_->pick(logits.local(), targets, begin_, picked);
+//   - tp.all_reduce(picked).wait();
+//   + backend_->pick(all.local(), targets, 0, picked);

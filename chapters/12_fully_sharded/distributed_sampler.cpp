@@ -39,20 +39,22 @@ DataShare share_over(const DeviceMesh& dp) {
 }  // namespace course
 
 // Exercise 12 sampler
-// Task: `all` holds the samples of an epoch in their order, alike on every rank. Deal them: rank r takes every `ranks`-th from place r
-// on. Every rank takes as many. Where they do not divide, the order goes on from its start, or, with drop_last, the rest is dropped.
+// Task: `all` holds the samples of an epoch in their order, alike on every rank. Deal them: rank r takes every
+// `ranks`-th from place r on. Every rank takes as many. Where they do not divide, the order goes on from its start, or,
+// with drop_last, the rest is dropped.
 // Hint: how many does each rank take? Round up, or down with drop_last.
 // Hint: place (rank + i · ranks) may lie past the end: it goes on from the start.
-// Why: Ranks that step together must have as many batches, or one waits for ever for a gradient. Dealt one by one, each global batch
-// is the same set of samples whatever the number of ranks.
-// Wrong in_blocks: Each rank takes a run of neighbours. The global batch then holds other samples for another number of ranks: deal
-// them one by one.
+// Why: Ranks that step together must have as many batches, or one waits for ever for a gradient. Dealt one by one, each
+// global batch is the same set of samples whatever the number of ranks.
+// Wrong in_blocks: Each rank takes a run of neighbours. The global batch then holds other samples for another number of
+// ranks: deal them one by one.
 //   - for (int64_t i = 0; i < each; ++i) mine.push_back(all[(rank + i * ranks) % samples]);
 //   + for (int64_t i = 0; i < each; ++i) mine.push_back(all[(rank * each + i) % samples]);
 // Wrong rest_dropped: What is left over is dropped though drop_last is off.
 //   - const int64_t each = drop_last ? samples / ranks : (samples + ranks - 1) / ranks;
 //   + const int64_t each = samples / ranks;
-// Wrong uneven: Some ranks get one sample more than others. They would wait for the others' gradients in their last step.
+// Wrong uneven: Some ranks get one sample more than others. They would wait for the others' gradients in their last
+// step.
 //   - for (int64_t i = 0; i < each; ++i) mine.push_back(all[(rank + i * ranks) % samples]);
 //   + for (int64_t i = 0; i < each && rank + i * ranks < samples; ++i) mine.push_back(all[rank + i * ranks]);
 // Wrong rest_kept: With drop_last what is left over must go, and every rank has samples / ranks of them.

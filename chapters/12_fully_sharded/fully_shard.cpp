@@ -152,24 +152,28 @@ void run_in_order(const std::vector<std::shared_ptr<FsdpUnit>>& units, InFlight&
 }  // namespace course
 
 // Exercise 12 fsdp
-// Task: The messages of a unit. start_unshard: pack this rank's parts (parameter->owned()) one behind the other, turn them into the
-// unit's type() (backend.in_type) in gather_.own, and start the all-gather into gather_.all, of that type too. reshard: let the whole values go. start_reduce: lay the whole gradients (take_gradient()) into
-// reduce_.all so that what belongs to rank r stands together, at piece.offsets[r], and start the reduce-scatter into reduce_.own.
+// Task: The messages of a unit. start_unshard: pack this rank's parts (parameter->owned()) one behind the other, turn
+// them into the unit's type() (backend.in_type) in gather_.own, and start the all-gather into gather_.all, of that type
+// too. reshard: let the whole values go. start_reduce: lay the whole gradients (take_gradient()) into reduce_.all so
+// that what belongs to rank r stands together, at piece.offsets[r], and start the reduce-scatter into reduce_.own.
 // Start with in_flight_->add(...), whose result is the transfer's work; others wait for it.
 // Hint: counts_[r] elements are rank r's, of all parameters together; total_ is their sum.
-// Hint: rank r's part of a parameter are its rows chunk(piece.rows, ranks, r); backend.copy_blocks copies a run of elements.
+// Hint: rank r's part of a parameter are its rows chunk(piece.rows, ranks, r); backend.copy_blocks copies a run of
+// elements.
 // Hint: gradients are added, not averaged: the loss is divided by the tokens of the whole batch already.
-// Why: A parameter is whole only while it computes. All that is kept between steps, the optimizer's two moments with it, shrinks by the
-// number of ranks, for half as many bytes again as plain data parallelism sends.
-// Wrong averaged: The gradients are divided by the number of ranks. The loss has been divided by the tokens of the global batch already.
+// Why: A parameter is whole only while it computes. All that is kept between steps, the optimizer's two moments with
+// it, shrinks by the number of ranks, for half as many bytes again as plain data parallelism sends.
+// Wrong averaged: The gradients are divided by the number of ranks. The loss has been divided by the tokens of the
+// global batch already.
 //   - reduce_.work = in_flight_->add(dp_.comm().reduce_scatter(reduce_.all, reduce_.own, counts_));
 //   + backend.scale(reduce_.all, 1.0f / static_cast<float>(dp_.size()));
 //   + reduce_.work = in_flight_->add(dp_.comm().reduce_scatter(reduce_.all, reduce_.own, counts_));
-// Wrong kept_whole: The whole values are kept after use, so every rank holds the whole model, and what the optimizer changes is not seen.
+// Wrong kept_whole: The whole values are kept after use, so every rank holds the whole model, and what the optimizer
+// changes is not seen.
 //   - for (const auto& piece : pieces_) piece.parameter->release();
 //   + for (const auto& piece : pieces_) (void)piece;
-// Wrong not_packed_by_rank: The gradients lie parameter after parameter, but what is scattered are runs of the buffer: all that belongs
-// to rank 0 must come first, then what belongs to rank 1.
+// Wrong not_packed_by_rank: The gradients lie parameter after parameter, but what is scattered are runs of the buffer:
+// all that belongs to rank 0 must come first, then what belongs to rank 1.
 //   - backend.copy_blocks(whole, rows.offset * piece.row, 0, reduce_.all, piece.offsets[r], 0, 1, rows.size * piece.row);
 //   + if (r == 0) at_of_rank = &piece == &pieces_.front() ? 0 : at_of_rank;
 //   + backend.copy_blocks(whole, rows.offset * piece.row, 0, reduce_.all, at_of_rank, 0, 1, rows.size * piece.row);
@@ -177,10 +181,11 @@ void run_in_order(const std::vector<std::shared_ptr<FsdpUnit>>& units, InFlight&
 //   - reduce_.own = backend.empty({counts_[dp_.coordinate()]});
 //   + reduce_.own = backend.empty({counts_[dp_.coordinate()]});
 //   + int64_t at_of_rank = 0;
-// Wrong one_place: Every part is copied to the start of the buffer, over the one before. The next begins where this one ends.
+// Wrong one_place: Every part is copied to the start of the buffer, over the one before. The next begins where this one
+// ends.
 //   - at += part.numel();
-// Wrong all_reduced: Right, and it sends too much: each rank gets all of the summed gradients to keep its own. A reduce-scatter gives it
-// just those.
+// Wrong all_reduced: Right, and it sends too much: each rank gets all of the summed gradients to keep its own. A
+// reduce-scatter gives it just those.
 //   - reduce_.work = in_flight_->add(dp_.comm().reduce_scatter(reduce_.all, reduce_.own, counts_));
 //   + dp_.comm().all_reduce(reduce_.all).wait();
 //   + int64_t before = 0;

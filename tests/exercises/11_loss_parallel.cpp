@@ -34,10 +34,12 @@ int main(int argc, char** argv) {
       }
       const Tensor whole = backend.from_host(logits, {N, V});
       LossParallel parallel(backend, ignore);
+      DTensor columns = DTensor::from_local(part_of(check, whole, tp, Shard(1)), tp, {Shard(1)}, Shape{N, V});
+      const Tensor labels = backend.from_host(targets, {N});
       check.begin(cat(N, " tokens, ", V, " columns"));
-      const double got = parallel.forward(DTensor::from_local(part_of(check, whole, tp, Shard(1)), tp, {Shard(1)}, Shape{N, V}),
-                                          backend.from_host(targets, {N}));
+      const double got = parallel.forward(std::move(columns), labels);
       check.equal("loss", got, loss, 1e-5);
+      check.peak(MemoryClass::Activations, 4 * N * size_of(DType::F32));  // three numbers of a row, and the targets
       check.sent({{Op::AllReduce, {3, 3 * ring_bytes(Op::AllReduce, 4.0 * static_cast<double>(N), check.size())}}});
       check.begin(cat("backward, ", N, " tokens, ", V, " columns"));
       check.equal("gradient", parallel.backward(divisor).to_local().take(backend),

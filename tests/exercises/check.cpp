@@ -35,6 +35,8 @@ std::string place(int64_t index, const Shape& shape) {
 void Check::begin(const std::string& what) {
   now_ = what;
   traffic_.clear();
+  backend().reset_peak();
+  held_ = backend().memory_use().now_of;
 }
 
 Tensor Check::random(const std::string& name, Shape shape) {
@@ -87,6 +89,12 @@ void Check::sent(const std::map<Op, Sent>& expected) {
   equal("what this rank sends", got.empty() ? "nothing" : got, wanted.empty() ? "nothing" : wanted);
 }
 
+void Check::peak(MemoryClass c, int64_t most) {
+  const int64_t bytes = backend().memory_use().peak_of[c] - held_[c];
+  const std::string within = cat("at most ", most, " bytes");
+  equal(cat("memory that this rank takes for ", name_of(c)), bytes > most ? cat(bytes, " bytes") : within, within);
+}
+
 void Check::conclude(const std::string& what, const json& got, json fault) {
   ++checks_;
   const auto all = session_->world().all_gather_text(json{got, fault}.dump());
@@ -116,7 +124,8 @@ int check_exercise(int argc, char** argv, const std::string& name, const std::fu
     try {
       body(check);
     } catch (const Ended&) {
-    } catch (const NotWritten& error) {
+    } catch (const SharedError& error) {  // a stub's words, as together() hands them on too
+      if (!std::string(error.what()).ends_with(kNotWritten)) throw;
       check.fault_ = {{"what", error.what()}, {"with", check.now_}};
       ++check.checks_;
     }

@@ -52,6 +52,8 @@ class Check {
   int64_t calls(Op op) const { return traffic_.count(op) + traffic_.count(op, "host"); }
   // Since begin(): so many calls, so many bytes at the ring volume, on this rank. No other collective.
   void sent(const std::map<Op, Sent>& expected);
+  // Since begin(): so many bytes of this class at the most, at any time, beyond what was held then, on this rank.
+  void peak(MemoryClass c, int64_t most);
 
  private:
   friend int check_exercise(int argc, char** argv, const std::string& name, const std::function<void(Check&)>& body);
@@ -61,6 +63,7 @@ class Check {
 
   Session* session_;
   Traffic traffic_;
+  BytesByClass held_;
   Recorder recorder_;
   int64_t seed_, checks_ = 0;
   std::string now_;

@@ -5,10 +5,8 @@
 
 namespace course {
 
-struct NotWritten : SharedError {
-  using SharedError::SharedError;
-};
+inline constexpr const char* kNotWritten = ": not written yet";
 
-[[noreturn]] inline void not_written(const char* exercise) { throw NotWritten(cat(exercise, ": not written yet")); }
+[[noreturn]] inline void not_written(const char* exercise) { throw SharedError(cat(exercise, kNotWritten)); }
 
 }  // namespace course

@@ -23,15 +23,20 @@ def section(text, title):
     return found[1] if found else ""
 
 
+def without_exercise(source):
+    """The source without the markers of its exercise and the entries at its end."""
+    return re.sub(r"^ *// (?:exercise \w+ \{|\} exercise)\n|\n// Exercise \d\d \w+\n.*\Z", "", source, flags=re.M | re.S)
+
+
 def sources_of(chapter):
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted(chapter.glob("*.[ch]pp"))}
+    return {path.name: without_exercise(path.read_text(encoding="utf-8")) for path in sorted(chapter.glob("*.[ch]pp"))}
 
 
 def minutes(text, lines):
     prose = re.sub(r"^```.*?^```", "", PART.sub("", text), flags=re.M | re.S)
     words = len(re.findall(r"\w[\w'-]*", prose))
     commands = len(re.findall(r"^(?:mpirun|build/bin/|\./course)", section(text, "Run it"), re.M))
-    exercises = len(re.findall(r"^\d+\. ", section(text, "Exercises"), re.M))
+    exercises = len(re.findall(r"^(?:\d+\. |- `\w+`: )", section(text, "Exercises"), re.M))
     page, code, do = (5 * math.ceil(n / 5) for n in (words / 150 + commands, lines / 20, 10 * exercises))
     return f"Minutes: about {page} for this page and its runs, {code} to read the code, {do} for the exercises."
 

@@ -18,7 +18,7 @@ RANKS = 1, 2, 3, 4
 SEED = 1                        # of the visible checks
 LAUNCHER = re.compile(r"=|YOUR APPL|Please see|This typ|Abort\(|note: \d+ ranks share")     # lines that say nothing of the program
 SECONDS = 8                     # that ranks may wait for each other before it counts as a hang
-# What is allocated holds the same bytes in every run, none of them 0: who reads what was never written fails each time, alike.
+# Memory comes from the system with the same bytes in every run, none of them 0: what was never written reads alike each time.
 FILLED = {"GLIBC_TUNABLES": "glibc.malloc.perturb=1:glibc.malloc.tcache_count=0"}
 LIMIT = 60                      # of one run in all: a loop without end, with no collective in it
 

@@ -1,0 +1,343 @@
+"""Tests of the exercises' tools: what a marked source may look like, what is made from it, and a learner's commands.
+
+    python3 -m unittest discover -s tests/course_script
+"""
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+import types
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "exercises"))
+sys.dont_write_bytecode = True
+import make  # noqa: E402
+import matrix  # noqa: E402
+import runs  # noqa: E402
+import source  # noqa: E402
+import work  # noqa: E402
+sys.path.pop(0)
+
+MARKED = """#include "sum.hpp"
+int sum(int a, int b) {
+  // exercise sum {
+  int all = a;
+  all += b;
+  return all;
+  // } exercise
+}
+int twice(int a) {
+  // exercise sum {
+  return 2 * a;
+  // } exercise
+}
+
+// Exercise 01 sum
+// Task: Add
+// two numbers.
+// Hint: a first.
+// Hint: then b.
+// Why: Addition.
+// Wrong only_a: b is forgotten.
+//   - all += b;
+// Wrong minus: Taken away.
+//   - all += b;
+//   - return all;
+//   + all -= b;
+//   + return all;
+// Wrong thrice: Three times.
+//   - return 2 * a;
+//   + return 3 * a;
+"""
+
+
+class InAFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+
+    def write(self, text, name="chapters/01_sums/sum.cpp"):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+
+class Source(InAFolder):
+    def test_the_files_made_from_it(self):
+        exercise = source.exercise_in(self.write(MARKED))
+        self.assertEqual((exercise.name, exercise.number, exercise.folder), ("sum", "01", "01_sums"))
+        self.assertEqual((exercise.task, exercise.hints, exercise.why), ("Add two numbers.", ["a first.", "then b."], "Addition."))
+        stub, solution = source.stub(exercise), source.solution(exercise)
+        self.assertEqual(stub.count('not_written("sum");'), 2)
+        self.assertNotIn("return", stub)
+        self.assertIn("  all += b;\n  return all;\n", solution)
+        for text in (stub, solution):
+            self.assertNotIn("Wrong", text)
+            self.assertEqual(text.count("// exercise sum {"), 2)
+        only_a, minus, thrice = (source.answer(exercise, w) for w in exercise.wrong)
+        self.assertIn("  int all = a;\n  return all;\n", only_a)
+        self.assertIn("  all -= b;\n  return all;\n", minus)
+        self.assertIn("  return 3 * a;\n", thrice)
+        self.assertIn("all += b;", thrice)
+
+    def test_a_source_without_marks_is_no_exercise(self):
+        self.assertIsNone(source.exercise_in(self.write("int a;\n")))
+
+    def test_faults_name_the_file_and_what_is_wrong(self):
+        faults = {
+            "has no end": MARKED.replace("  // } exercise\n}\n\n", "}\n\n"),
+            "begins inside sum": MARKED.replace("  // } exercise\n}\nint", "}\nint"),
+            "the end of no exercise": MARKED.replace("  // exercise sum {\n  return 2", "  return 2"),
+            "wants one exercise": MARKED.replace("// Exercise 01 sum", "// Exercise 01 product"),
+            "0 parts and 1 titles": MARKED[MARKED.index("// Exercise"):],
+            "one Task and one Why": MARKED.replace("// Why: Addition.\n", ""),
+            "are the end of its file": MARKED + "int after;\n",
+            "neither Task": MARKED.replace("// Task: Add\n", "// Add\n"),
+        }
+        for words, text in faults.items():
+            with self.subTest(words), self.assertRaises(source.Fault) as caught:
+                source.exercise_in(self.write(text))
+            self.assertIn("sum.cpp", str(caught.exception))
+            self.assertIn(words, str(caught.exception))
+
+    def test_a_wrong_answer_must_change_one_place(self):
+        faults = {
+            "does not stand in a marked part": MARKED.replace("//   - return 2 * a;", "//   - return 4 * a;"),
+            "stands 2 times": MARKED.replace("  int all = a;\n", "  int all = a;\n  all += b;\n"),
+            "'nothing' does not stand": MARKED.replace("//   - return 2 * a;\n//   + return 3 * a;\n", ""),
+        }
+        for words, text in faults.items():
+            exercise = source.exercise_in(self.write(text))
+            with self.subTest(words), self.assertRaises(source.Fault) as caught:
+                for wrong in exercise.wrong:
+                    source.answer(exercise, wrong)
+            self.assertIn(words, str(caught.exception))
+
+    def test_one_name_in_two_sources(self):
+        self.write(MARKED)
+        self.write(MARKED, "chapters/02_more/sum.cpp")
+        with self.assertRaises(source.Fault) as caught:
+            make.exercises(self.root)
+        self.assertIn("is in", str(caught.exception))
+
+    def test_what_has_not_changed_is_not_written_again(self):
+        exercise, folder = source.exercise_in(self.write(MARKED)), self.root / "made"
+        make.write(exercise, folder)
+        self.assertEqual(sorted(p.name for p in folder.iterdir()),
+                         ["solution.cpp", "stub.cpp", "wrong_minus.cpp", "wrong_only_a.cpp", "wrong_thrice.cpp"])
+        os.utime(folder / "stub.cpp", (1, 1))
+        make.write(exercise, folder)
+        self.assertEqual((folder / "stub.cpp").stat().st_mtime, 1)
+
+
+class Ours(unittest.TestCase):
+    """The course's own exercises, as far as it can be seen without building them."""
+
+    def test_there_are_enough(self):
+        ours = make.exercises(ROOT)
+        self.assertGreaterEqual(len(ours), 18)
+        self.assertGreaterEqual(sum(len(e.wrong) for e in ours.values()), 70)
+        self.assertEqual({e.number for e in ours.values()}, {f"{n:02}" for n in range(1, 14)})
+        for e in ours.values():
+            with self.subTest(e.name):
+                self.assertGreaterEqual(len(e.wrong), 3)
+                self.assertGreaterEqual(len(e.hints), 1)
+                self.assertEqual(len({w.name for w in e.wrong}), len(e.wrong))
+                texts = [source.solution(e), source.stub(e), *(source.answer(e, w) for w in e.wrong)]
+                self.assertEqual(len(set(texts)), len(texts), "two versions are the same")
+                self.assertTrue((ROOT / "tests" / "exercises" / f"{e.number}_{e.name}.cpp").is_file())
+
+    def test_each_chapter_names_its_exercises(self):
+        for e in make.exercises(ROOT).values():
+            readme, = ROOT.glob(f"chapters/{e.number}_*/README.md")
+            text = readme.read_text(encoding="utf-8")
+            self.assertIn(f"`./course start {e.number}`", text)
+            self.assertIn(f"`{e.name}`", text)
+
+
+class Stop(Exception):
+    def __init__(self, words, code=1):
+        super().__init__(words)
+        self.code = code
+
+
+class Learner(InAFolder):
+    def setUp(self):
+        super().setUp()
+        self.write(MARKED)
+        self.write(MARKED.replace("sum", "difference").replace("Exercise 01", "Exercise 02"), "chapters/02_more/difference.cpp")
+        self.course = types.SimpleNamespace(ROOT=self.root, Stop=Stop, short=lambda p: str(Path(p).relative_to(self.root)),
+                                            no_more=lambda words, command: None)
+        self.file = self.root / "work" / "01_sums" / "sum.cpp"
+
+    def run_it(self, command, *words):
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            code = work.main(self.course, command, list(words))
+        return code, said.getvalue()
+
+    def refused(self, command, *words):
+        with self.assertRaises(Stop) as caught:
+            self.run_it(command, *words)
+        return str(caught.exception)
+
+    def state(self):
+        return json.loads((self.root / "work" / "state.json").read_text())["sum"]
+
+    def test_start_gives_the_stub_and_never_writes_over_it(self):
+        code, said = self.run_it("start", "1")
+        self.assertEqual(code, 0)
+        self.assertIn("Add two numbers.", said)
+        self.assertIn('not_written("sum");', self.file.read_text())
+        self.file.write_text("mine")
+        self.assertIn("begun already", self.run_it("start", "sum")[1])
+        self.assertEqual(self.file.read_text(), "mine")
+
+    def test_what_is_unknown_or_not_begun(self):
+        self.assertIn("there is no exercise 'product'; they are 01 sum, 02 difference", self.refused("start", "product"))
+        self.assertIn("there is no exercise '07'", self.refused("check", "07"))
+        self.assertIn("one exercise, not 2", self.refused("check", "01", "02"))
+        self.assertIn("no exercise is begun", self.refused("check"))
+        self.assertIn("work/01_sums/sum.cpp is missing", self.refused("check", "sum"))
+
+    def test_hints_come_one_after_the_other(self):
+        self.run_it("start", "01")
+        said = [self.run_it("hint")[1] for _ in range(3)]
+        self.assertEqual(["1 of 2" in s for s in said], [True, True, True])
+        self.assertEqual(["2 of 2" in s for s in said], [False, True, True])
+        self.assertEqual(self.state()["hints"], 2)
+
+    def test_the_solution_is_for_who_has_passed(self):
+        self.run_it("start", "01")
+        self.assertIn("not passed yet", self.refused("solution", "sum"))
+        self.assertFalse(self.state()["shown"])
+        self.assertIn("all += b;", self.run_it("solution", "sum", "--anyway")[1])
+        self.assertTrue(self.state()["shown"])
+
+    def test_reset_keeps_what_was_written(self):
+        self.run_it("start", "01")
+        for number, mine in (1, "mine"), (2, "mine again"):
+            self.file.write_text(mine)
+            self.assertIn(f"kept in work/01_sums/sum.cpp.{number}", self.run_it("reset", "01")[1])
+            self.assertEqual(self.file.with_name(f"sum.cpp.{number}").read_text(), mine)
+            self.assertIn("not_written", self.file.read_text())
+        self.assertEqual(self.file.with_name("sum.cpp.1").read_text(), "mine")
+
+    def test_check_remembers_that_it_passed(self):
+        self.run_it("start", "01")
+        with checked(runs.Verdict([runs.Outcome(1, "fault", 1, {"what": "Y", "with": "2 by 2", "rank": 0, "at": "[0]", "got": 1, "expected": 2})])):
+            code, said = self.run_it("check")
+        self.assertEqual((code, self.state()["passed"], self.state()["checks"]), (1, None, 1))
+        self.assertIn("rank 0 at [0]: yours 1, right 2", said)
+        with checked(runs.Verdict([runs.Outcome(r, "passed", 3) for r in runs.RANKS])):
+            code, said = self.run_it("check")
+        self.assertEqual((code, self.state()["checks"]), (0, 2))
+        self.assertIn("sum passed: 12 checks on 1, 2, 3, 4 ranks", said)
+        self.assertIn("Addition.", said)
+        self.assertIn("next: ./course start 02", said)
+        self.assertIn("1 of 2", self.run_it("progress")[1])
+        self.assertIn("all += b;", self.run_it("solution", "sum")[1])
+
+    def test_a_state_that_is_no_json(self):
+        self.write("{", "work/state.json")
+        self.assertIn("work/state.json is no JSON", self.refused("progress"))
+
+
+@contextlib.contextmanager
+def checked(verdict):
+    before, runs.check = runs.check, lambda *arguments: verdict
+    try:
+        yield
+    finally:
+        runs.check = before
+
+
+class Same(unittest.TestCase):
+    """When two runs count as the same mistake."""
+
+    def fault(self, *values, ranks=2):
+        return runs.Outcome(ranks, "fault", 1, {"what": "Y"}, [["Y", 0, list(values)]])
+
+    def test_values(self):
+        self.assertTrue(runs.same(self.fault(1.0, 2.0), self.fault(1.00001, 2.0)))
+        self.assertFalse(runs.same(self.fault(1.0, 2.0), self.fault(1.1, 2.0)))
+        self.assertFalse(runs.same(self.fault(1.0, 2.0), self.fault(1.0)))
+        self.assertFalse(runs.same(self.fault(1.0), self.fault(1.0, ranks=3)))
+        self.assertTrue(runs.same(self.fault("nan"), self.fault("nan")))
+        self.assertFalse(runs.same(self.fault("nan"), self.fault(1.0)))
+
+    def test_errors_but_for_places_and_sizes(self):
+        a, b, c = (runs.Outcome(2, "died", words=w) for w in ("rank 0: x has 7 features (linear.cpp:15); last call 3",
+                                                              "rank 1: x has 6 features (work.cpp:9); last call 2",
+                                                              "rank 0: the cache holds 7 tokens"))
+        self.assertTrue(runs.same(a, b))
+        self.assertFalse(runs.same(a, c))
+
+    def test_hangs_by_what_each_waits_for(self):
+        def hang(pending):
+            return runs.Outcome(2, "hang", words=f"rank 0: last call 1 (a.cpp:3), pending {pending} (b.cpp:4), waiting for 8.0 s\n")
+        self.assertTrue(runs.same(hang("call 2 all-reduce"), hang("call 2 all-reduce")))
+        self.assertFalse(runs.same(hang("call 2 all-reduce"), hang("call 2 all-gather")))
+
+
+class Matrix(InAFolder):
+    """The proof's last line and its exit code, with runs that end as told."""
+
+    def prove(self, ends, words=()):
+        """ends: {version: Outcome's how, or (how, what)}; a wrong answer's verdict carries the mistake it is taken for."""
+        self.write(MARKED)
+        exercise = source.exercise_in(self.root / "chapters/01_sums/sum.cpp")
+
+        def run(course, e, version, ranks, seed=1):
+            how = ends.get(version, "passed" if version == "solution" else "fault")
+            return runs.Outcome(ranks, how, 1, {"what": "sum: not written yet" if version == "stub" else "Y", "with": ""})
+
+        def check(course, e, version):
+            taken = ends.get(version, version)
+            if taken == "passed":
+                return runs.Verdict([runs.Outcome(1, "passed", 1)])
+            mistake = next((w for w in e.wrong if "wrong_" + w.name == taken), None)
+            return runs.Verdict([run(course, e, "stub", 1)], mistake=mistake)
+        course = types.SimpleNamespace(ROOT=self.root, Stop=Stop, configure=lambda: None, build=lambda targets: None, cores=lambda: 2)
+        before = runs.run, runs.check
+        runs.run, runs.check = run, check
+        try:
+            with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+                # each exercise made anew: mistakes are compared as objects
+                code = matrix.main(course, list(words))
+            return code, out.getvalue(), err.getvalue()
+        finally:
+            runs.run, runs.check = before
+            self.assertEqual(exercise.name, "sum")
+
+    def test_all_as_they_must_be(self):
+        self.assertEqual(self.prove({}), (0, "1 exercises, 3 wrong answers: all as they must be\n", ""))
+
+    def test_it_names_what_is_not(self):
+        faults = {
+            "the solution fails on 1 ranks": {"solution": "fault"},
+            "the stub on 2 ranks does not fail": {"stub": "died"},
+            "wrong answer minus passes": {"wrong_minus": "passed"},
+            "wrong answer minus is taken for only_a": {"wrong_minus": "wrong_only_a"},
+            "wrong answer minus is taken for nothing known": {"wrong_minus": "unknown"},
+        }
+        for words, ends in faults.items():
+            with self.subTest(words):
+                code, out, err = self.prove(ends)
+                self.assertEqual(code, 1)
+                self.assertIn(words, out)
+                self.assertIn("not as they must be", err)
+
+    def test_an_unknown_name(self):
+        with self.assertRaises(Stop) as caught:
+            self.prove({}, ["product"])
+        self.assertIn("no exercise among 'product'; they are sum", str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
