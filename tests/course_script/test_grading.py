@@ -2,6 +2,7 @@
 
     python3 -m unittest discover -s tests/course_script
 """
+import contextlib
 import json
 import math
 import subprocess
@@ -96,7 +97,7 @@ class Numbers(unittest.TestCase):
             self.assertFalse(self.changed(0, wrong), wrong)
         self.assertFalse(self.changed(0, ["[2]", math.nan, -0.5]))
         self.assertFalse(self.changed(2, ["no"]))
-        for mine in ([], self.RIGHT[:2], [1, 2, 3], self.RIGHT[::-1], [["row_split"]] * 3):
+        for mine in ([], self.RIGHT[:2], [1, 2, 3], [["row_split"]] * 3, [["another", *self.RIGHT[0][1:]], *self.RIGHT[1:]]):
             self.assertFalse(submission.agrees(mine, self.RIGHT), mine)
 
     def test_a_report_may_be_anything(self):
@@ -194,29 +195,34 @@ class HandedIn(unittest.TestCase):
 class Sandbox(unittest.TestCase):
     """The limits, with bwrap where it is and without."""
 
-    def ways(self):
-        for why in ([""] if not sandbox.reason() else []) + ["switched off by the test"]:
-            with self.subTest(bwrap=not why), mock.patch.object(sandbox, "reason", lambda: why):
-                yield
+    WAYS = ([""] if not sandbox.reason() else []) + ["switched off by the test"]
+
+    def way(self, why):
+        stack = contextlib.ExitStack()
+        stack.enter_context(self.subTest(bwrap=not why))
+        stack.enter_context(mock.patch.object(sandbox, "reason", lambda: why))
+        return stack
 
     def sh(self, script, **limits):
         return sandbox.run(["sh", "-c", script], limits=sandbox.Limits(**limits))
 
     def test_code_words_and_limits(self):
-        for _ in self.ways():
-            self.assertEqual(self.sh("echo out; echo words >&2; exit 3"), sandbox.End(3, "words\n"))
-            self.assertEqual(self.sh("kill -KILL $$").code, 137)
-            self.assertEqual(self.sh("sleep 60", seconds=0.3).over, "time")
-            self.assertEqual(len(self.sh("head -c 5000000 /dev/zero >&2").words), sandbox.KEPT)
-            self.assertNotEqual(self.sh("head -c 2000000 /dev/zero > $(mktemp)", file=10**6).code, 0)
-            self.assertEqual(self.sh("python3 -c 'a = bytearray(200 << 20); import time; time.sleep(60)'", memory=100 << 20).over, "memory")
+        for why in self.WAYS:
+            with self.way(why):
+                self.assertEqual(self.sh("echo out; echo words >&2; exit 3"), sandbox.End(3, "words\n"))
+                self.assertEqual(self.sh("kill -KILL $$").code, 137)
+                self.assertEqual(self.sh("sleep 60", seconds=0.3).over, "time")
+                self.assertEqual(len(self.sh("head -c 5000000 /dev/zero >&2").words), sandbox.KEPT)
+                self.assertNotEqual(self.sh("head -c 2000000 /dev/zero > $(mktemp)", file=10**6).code, 0)
+                self.assertEqual(self.sh("python3 -c 'a = bytearray(200 << 20); import time; time.sleep(60)'", memory=100 << 20).over, "memory")
 
     def test_processes_are_few_and_do_not_outlive_it(self):
-        for _ in self.ways():
-            ended = self.sh("i=0; while [ $i -lt 60 ]; do sleep 54321 & i=$((i+1)); done; setsid sleep 54321 &", processes=30)
-            self.assertIn("annot fork", ended.words)
-            alive = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
-            self.assertNotIn("sleep 54321", alive)
+        for why in self.WAYS:
+            with self.way(why):
+                ended = self.sh("i=0; while [ $i -lt 60 ]; do sleep 54321 & i=$((i+1)); done; setsid sleep 54321 &", processes=30)
+                self.assertIn("annot fork", ended.words)
+                alive = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+                self.assertNotIn("sleep 54321", alive)
 
     def test_without_bwrap_it_says_so(self):
         with mock.patch("shutil.which", return_value=None):

@@ -58,7 +58,7 @@ class AClass(unittest.TestCase):
         cls.handed_in["links"] = ("does not compile", "a link that leaves", None)
         cls.files = [cls.root / ("grades" + end) for end in (".csv", ".json", ".xml")]
         command = [sys.executable, ROOT / "course", "grade", "--class", cls.root / "class", "--only", "split", "--seed", "4242",
-                   "--seconds", "4", "--memory", "512"]
+                   "--seconds", "10", "--memory", "512"]
         for path in cls.files:
             command += ["--out", path]
         for student in ONLY:

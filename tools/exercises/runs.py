@@ -115,7 +115,7 @@ def run_learners(course, program, ranks, seed, report):
 def written(root):
     """When each file of the course was written last. Not those of work/: the learner may save one meanwhile."""
     return {(path, path.stat().st_mtime_ns) for folder in ("chapters", "common", "tests", "tools", "cmake", "course")
-            for path in [root / folder, *(root / folder).rglob("*")]}
+            for path in [root / folder, *(root / folder).rglob("*")] if path.is_file()}
 
 
 def report_in(path):

@@ -78,7 +78,7 @@ def run(command, readable=(), writable=(), limits=Limits(), environment=None, as
     if not shut:
         become_subreaper()
     nproc = limits.processes + (0 if shut else tasks_of_user(NOBODY if as_nobody and os.geteuid() == 0 else os.getuid()))
-    limited = ["prlimit", f"--nproc={nproc}", f"--as={4 * 2**30}", f"--fsize={limits.file}", f"--cpu={int(4 * limits.seconds)}", "--core=0",
+    limited = ["prlimit", f"--nproc={nproc}", f"--as={4 * max(limits.memory, 2**30)}", f"--fsize={limits.file}", f"--cpu={int(4 * limits.seconds)}", "--core=0",
                *map(str, command)]
     plain = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/tmp", "LANG": "C.UTF-8", "NO_COLOR": "1", **(environment or {})}
     process = subprocess.Popen((bwrap(readable, writable) if shut else []) + limited, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -108,7 +108,7 @@ def wait(process, limits):
     while process.poll() is None:
         if time.monotonic() > last:
             return "time"
-        if sum(map(resident, below(process.pid))) > limits.memory:
+        if takes_more(below(process.pid), limits.memory):
             return "memory"
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(pause)
@@ -164,6 +164,18 @@ def resident(pid):
     with contextlib.suppress(OSError, IndexError, ValueError):
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
+
+
+def takes_more(pids, memory):
+    """What processes share is counted once: forks do, and ranks on one node. That takes longer to ask."""
+    return sum(map(resident, pids)) > memory and sum(map(proportional, pids)) > memory
+
+
+def proportional(pid):
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("Pss:")).split()[1])
+    return resident(pid)
 
 
 def tasks_of_user(uid):

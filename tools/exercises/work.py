@@ -81,8 +81,7 @@ class Learner:
         of_chapter = [e for e in self.exercises.values() if words[0].isdigit() and int(e.number) == int(words[0])]
         if not of_chapter:
             near = difflib.get_close_matches(words[0], self.exercises, 2)
-            meant = f"did you mean {' or '.join(near)}? " * bool(near)
-            raise self.course.Stop(f"there is no exercise '{words[0]}'; {meant}they are "
+            raise self.course.Stop(f"there is no exercise '{words[0]}'; " + f"did you mean {' or '.join(near)}? " * bool(near) + "they are "
                                    + ", ".join(f"{e.number} {e.name}" for e in self.exercises.values()), 2)
         return next((e for e in of_chapter if not self.passed(e)), of_chapter[0])
 
