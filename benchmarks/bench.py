@@ -4,7 +4,7 @@
   ./course bench --mesh 2x2 --mesh 1x4        these meshes, DPxTP
   ./course bench --preset tiny --rounds 5 --steps 20
   ./course bench --loss-parallel              with chapter 11's loss, in both
-  ./course bench --torch PATH/TO/python       a Python that has torch; without this: .peer/bin/python, then this Python
+  ./course bench --torch PATH/TO/python       a Python that has torch; without this: .peer/bin/python, this Python, python3
   ./course bench --report                     writes benchmarks/report.md as well
 
 A round times ours, then the peer, each the median of so many steps after three untimed ones. The ratio is formed in each round;
@@ -17,13 +17,15 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 from pathlib import Path
+
+from course_base import Stop, capture, telling
 
 HERE = Path(__file__).resolve().parent
 PEER = HERE / "peer" / "torch_llama.py"
 REPORT = HERE / "report.md"
+PYTHONS = [HERE.parent / ".peer" / "bin" / "python", sys.executable, "python3"]        # where torch is looked for
 MESHES = ["1x1", "1x2", "1x4", "2x1", "2x2"]
 LIMITS = {"1x1": 1.1, "1x2": 0.6, "1x4": 0.5, "2x1": 1.0, "2x2": 0.6}  # what `small` must keep (issues "1 of 4" and "2 of 4")
 TIMEOUT = 900                                                          # seconds for one program
@@ -57,31 +59,39 @@ def parse(arguments):
     return parser.parse_args(arguments)
 
 
-def find_torch(named):
-    """(python, version of its torch), or None. A Python that was named must have one."""
-    for python in [named] if named else [HERE.parent / ".peer" / "bin" / "python", sys.executable]:
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            found = subprocess.run([str(python), "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True,
-                                   timeout=120)
-            if found.returncode == 0:
-                return str(python), found.stdout.strip()
-    if named:
-        raise SystemExit(f"course: --torch {named}: that Python cannot import torch")
-    return None
+def find_torch(named, gpu=False):
+    """(python, version of its torch), or (None, why there is none). `gpu`: it must see one. A Python that was named must have a torch."""
+    why = "no torch here"
+    for python in [named] if named else PYTHONS:
+        code, out, _ = capture([python, "-c", "import torch; print(torch.__version__, torch.cuda.is_available())"], 120, apart=True)
+        version, _, sees = out.strip().partition(" ")
+        if code == 0 and (sees == "True" or not gpu):
+            return str(python), version
+        if code == 0:
+            why = f"torch {version} sees no GPU"
+        elif named:
+            raise Stop(f"--torch {named}: that Python cannot import torch", 2)
+    return None, why
 
 
-def last_json(command):
-    """The object on a program's last line of output. Its own words come with the error where there is none."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=TIMEOUT, cwd=HERE.parent)
+def last_json(command, timeout=TIMEOUT):
+    """(the object on a program's last line of output, "", 0), or (None, why there is none, exit code)."""
+    code, out, err = capture(command, timeout, apart=True)
     with contextlib.suppress(IndexError, ValueError):
-        if done.returncode == 0:
-            return json.loads(done.stdout.strip().splitlines()[-1])
-    said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]
-    raise SystemExit(f"course: {' '.join(map(str, command))}\nended with code {done.returncode}: " + "\n".join(said))
+        if code == 0:
+            return json.loads(out.strip().splitlines()[-1]), "", 0
+    return None, telling(err or out) or f"no word, exit code {code}", code
+
+
+def step_ms(command):
+    found, why, code = last_json(command)
+    if not found:
+        raise Stop(f"{' '.join(map(str, command))}\nended with code {code}: {why}")
+    return found["step_ms"]
 
 
 def flags_of(options, dp, tp):
-    flags = ["--preset", options.preset, "--plan", options.plan, "--steps", options.steps]
+    flags = ["--device", "cpu", "--preset", options.preset, "--plan", options.plan, "--steps", options.steps]
     flags += ["--dp", dp, "--tp", tp] + ["--loss-parallel"] * options.loss_parallel
     return flags + (["--batch", options.batch] if options.batch else [])
 
@@ -116,20 +126,21 @@ def row(word, our_ms, peer_ms, limit):
     return f"| {word} | {listed(our_ms)} | {listed(peer_ms)} | {statistics.median(ratios):.2f} | {spread} | {limit} |"
 
 
-def main(options, launcher, programs):
-    torch = find_torch(options.torch)
+def main(options, peer, launcher, programs):
+    """`peer`: what find_torch found."""
+    python, torch = peer
     plain = options.preset == "small" and options.plan == "sequence" and not options.batch
     heading = [
         "# A training step beside PyTorch's",
         f"{datetime.date.today().isoformat()}, {len(os.sched_getaffinity(0))} cores of {machine()}; "
-        + (f"PyTorch {torch[1]} with gloo" if torch else "no torch here: only ours is timed"),
+        + (f"PyTorch {torch} with gloo" if python else f"{torch}: only ours is timed"),
         f"Preset `{options.preset}`, plan `{options.plan}`{', loss parallel' if options.loss_parallel else ''}, f32, "
         f"{options.rounds} rounds in turn, each the median of {options.steps} steps. Milliseconds a step; ratio ours / PyTorch.",
         "",
         "| dp × tp | ours, ms | PyTorch, ms | ratio | spread | asked for |",
         "|---|---|---|---|---|---|",
     ]
-    if not torch:
+    if not python:
         print("course: no torch found; python3 -m venv .peer && .peer/bin/pip install torch==2.13.0 gives the peer (5 GB)",
               file=sys.stderr)
     print("\n".join(heading), flush=True)
@@ -138,9 +149,9 @@ def main(options, launcher, programs):
         dp, tp = map(int, word.split("x"))
         our_ms, peer_ms = [], []
         for _ in range(options.rounds):
-            our_ms.append(last_json(ours(options, launcher, programs, dp, tp))["step_ms"])
-            if torch:
-                peer_ms.append(last_json(peers(options, torch[0], dp, tp))["step_ms"])
+            our_ms.append(step_ms(ours(options, launcher, programs, dp, tp)))
+            if python:
+                peer_ms.append(step_ms(peers(options, python, dp, tp)))
         limit = f"≤ {LIMITS[word]}" if plain and word in LIMITS else "–"
         rows.append(row(word.replace("x", " × "), our_ms, peer_ms, limit))
         print(rows[-1], flush=True)

@@ -1,7 +1,9 @@
 // How near each kernel of a GPU's backend comes to what the card can do, one JSON object a line:
 //   copy                            the card's own copy: the bandwidth that the others are held against
-//   rms_norm, silu_mul, adamw, ...  gb_per_s counts every input read once and every output written once; of_copy the fraction
+//   rms_norm, silu_mul, adamw, ...  gb_per_s counts every input read once and every output written once; of_copy the
+//                                   fraction
 //   matmul                          of_cublas: cuBLAS called alone, over ours
+//   ..._of_thread, ..._in_shared    the steps on the way to such kernels (common/backend/cuda/steps.hpp), in f32
 //   attention                       microseconds, to stand beside PyTorch's (peer/torch_attention.py)
 // What the backend refuses, bf16 say, is a line with its words. Times are those of CUDA's events, the median of some
 // rounds.
@@ -17,6 +19,7 @@
 #include "common/backend/cuda/check.hpp"
 #include "common/backend/cuda/cuda_backend.hpp"
 #include "common/backend/cuda/matmul.hpp"
+#include "common/backend/cuda/steps.hpp"
 #include "common/rng.hpp"
 #include "common/support/cli.hpp"
 #include "common/support/session.hpp"
@@ -51,11 +54,12 @@ class Bench {
     copy();
     rms_norm();
     silu_mul();
-    adamw();
+    if (type_ == DType::F32) adamw();  // weights are f32 whatever the activations are
     cross_entropy();
     matmul("hidden to intermediate", z_.tokens, z_.intermediate, z_.hidden);
     matmul("hidden to vocabulary", z_.tokens, z_.vocabulary, z_.hidden);
     attention();
+    if (type_ == DType::F32) steps();
   }
 
  private:
@@ -144,10 +148,10 @@ class Bench {
     });
   }
 
-  void adamw() {  // f32 whatever the activations are
+  void adamw() {
     const Shape shape = {z_.vocabulary, z_.hidden};
-    Tensor value = random(shape, DType::F32), mean = be_.zeros(shape), square = be_.zeros(shape);
-    const Tensor grad = random(shape, DType::F32);
+    Tensor value = random(shape), mean = be_.zeros(shape), square = be_.zeros(shape);
+    const Tensor grad = random(shape);
     const AdamWStep step = {1e-3, 0.9, 0.99, 1e-8, 0.1, 5};
     const AdamWTensors all[] = {{value, grad, mean, square}};
     moves("adamw", 7.0 * value.bytes(), [&] { be_.adamw(all, step); });
@@ -174,21 +178,60 @@ class Bench {
     unless_refused("matmul, " + what, [&] {
       const Tensor a = random({M, K}), b = random({N, K});
       Tensor c = be_.empty({M, N}, type_);
-      const double ours = time([&] { be_.matmul(a, false, b, true, c, false); });
-      Json line = row(cat("matmul, ", what));
-      line.update({{"shape", cat(M, "x", N, "x", K)}, {"us", ours}, {"tflop_per_s", 2e-6 * M * N * K / ours}});
-      const cuda::Blas blas(be_.stream());
-      const float one = 1, none = 0;
-      const int m = static_cast<int>(N), n = static_cast<int>(M), k = static_cast<int>(K);
-      const cudaDataType_t in = type_ == DType::F32 ? CUDA_R_32F : CUDA_R_16BF;
-      const double alone = time([&] {
-        cuda::check(cublasGemmEx(blas, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &one, b.raw(), in, k, a.raw(), in, k, &none, c.raw(),
-                                 in, m, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-                    "cublasGemmEx");
-      });
-      line.update({{"cublas_us", alone}, {"of_cublas", alone / ours}});
-      say(line);
+      const double alone = cublas_alone(a, b, true, c);
+      product(cat("matmul, ", what), a, c, alone, [&] { be_.matmul(a, false, b, true, c, false); });
     });
+  }
+
+  // Microseconds of cuBLAS for c [M,N] = a [M,K] · b [K,N], or where b is transposed, [N,K]. It counts rows down a
+  // column, so what is a·b to us is bᵀ·aᵀ to it.
+  double cublas_alone(const Tensor& a, const Tensor& b, bool transposed, Tensor& c) {
+    const cuda::Blas blas(be_.stream());
+    const float one = 1, none = 0;
+    const int n = static_cast<int>(c.dim(1)), m = static_cast<int>(c.dim(0)), k = static_cast<int>(a.dim(1));
+    const cudaDataType_t in = type_ == DType::F32 ? CUDA_R_32F : CUDA_R_16BF;
+    return time([&] {
+      cuda::check(cublasGemmEx(blas, transposed ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N, n, m, k, &one, b.raw(), in,
+                               transposed ? k : n, a.raw(), in, k, &none, c.raw(), in, n, CUBLAS_COMPUTE_32F,
+                               CUBLAS_GEMM_DEFAULT),
+                  "cublasGemmEx");
+    });
+  }
+
+  // A matrix product c = a · b beside cuBLAS, which took `alone` microseconds.
+  void product(const std::string& name, const Tensor& a, const Tensor& c, double alone,
+               const std::function<void()>& work) {
+    const int64_t M = c.dim(0), N = c.dim(1), K = a.dim(1);
+    const double ours = time(work);
+    Json line = row(name);
+    line.update({{"shape", cat(M, "x", N, "x", K)}, {"us", ours}, {"tflop_per_s", 2e-6 * M * N * K / ours}});
+    line.update({{"cublas_us", alone}, {"of_cublas", alone / ours}});
+    say(line);
+  }
+
+  void steps() {
+    const int64_t N = z_.tokens * 8, E = z_.hidden, M = z_.tokens, I = z_.intermediate;
+    const Tensor x = random({N, E}), w = random({E}), a = random({M, E}), b = random({E, I});
+    Tensor y = be_.empty({N, E}), rstd = be_.empty({N}), c = be_.empty({M, I});
+    for (const auto& [name, step] : {std::pair{"rms_norm_of_thread", &cuda::rms_norm_of_thread},
+                                     {"rms_norm_in_shared", &cuda::rms_norm_in_shared},
+                                     {"rms_norm_of_warp", &cuda::rms_norm_of_warp}}) {
+      moves(name, 2.0 * x.bytes(), [&, step = step] {
+        step(x.data<float>(), w.data<float>(), 1e-5f, y.data<float>(), rstd.data<float>(), N, E, be_.stream());
+      });
+    }
+    for (const auto& [name, step] : {std::pair{"softmax_of_thread", &cuda::softmax_of_thread},
+                                     {"softmax_in_shared", &cuda::softmax_in_shared},
+                                     {"softmax_online", &cuda::softmax_online}}) {
+      moves(name, 2.0 * x.bytes(), [&, step = step] { step(x.data<float>(), y.data<float>(), N, E, be_.stream()); });
+    }
+    const double alone = cublas_alone(a, b, false, c);
+    for (const auto& [name, step] : {std::pair{"matmul_of_thread", &cuda::matmul_of_thread},
+                                     {"matmul_in_shared", &cuda::matmul_in_shared},
+                                     {"matmul_in_registers", &cuda::matmul_in_registers}}) {
+      product(name, a, c, alone,
+              [&, step = step] { step(a.data<float>(), b.data<float>(), c.data<float>(), M, I, E, be_.stream()); });
+    }
   }
 
   void attention() {

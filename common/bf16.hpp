@@ -19,4 +19,9 @@ struct BFloat16 {
   constexpr operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }  // NOLINT: exact
 };
 
+// Writes an f32 as an element of either type, in loops for the vectoriser: it leaves a loop alone that makes a BFloat16 in
+// its body, but not one that calls this.
+inline void store(float& to, float x) { to = x; }
+inline void store(BFloat16& to, float x) { to.bits = BFloat16(x).bits; }
+
 }  // namespace course

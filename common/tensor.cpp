@@ -31,8 +31,8 @@ const char* name_of(DType type) {
 int64_t numel(const Shape& shape) {
   int64_t n = 1;
   for (int64_t size : shape) {
-    require(size >= 0, "a shape has a negative size: ", show(shape));
-    require(!__builtin_mul_overflow(n, size, &n), "a shape of more elements than 64 bits count: ", show(shape));
+    require(size >= 0, "a shape has a negative size: ", shown(shape));
+    require(!__builtin_mul_overflow(n, size, &n), "a shape of more elements than 64 bits count: ", shown(shape));
   }
   return n;
 }
@@ -71,12 +71,12 @@ void Tensor::free() {
 
 int64_t Tensor::dim(int64_t d) const {
   const int64_t at = d < 0 ? d + rank() : d;
-  require(at >= 0 && at < rank(), "a tensor of shape ", show(shape_), " has no dim ", d);
+  require(at >= 0 && at < rank(), "a tensor of shape ", shown(shape_), " has no dim ", d);
   return shape_[at];
 }
 
 Tensor Tensor::reshape(Shape shape) && {
-  require(course::numel(shape) == numel_, "cannot reshape ", show(shape_), " to ", show(shape));
+  require(course::numel(shape) == numel_, "cannot reshape ", shown(shape_), " to ", shown(shape));
   shape_ = std::move(shape);
   return std::move(*this);
 }

@@ -40,6 +40,12 @@ using Shape = std::vector<int64_t>;
 
 int64_t numel(const Shape& shape);          // the product of the sizes; 1 for a scalar {}; throws on a negative size
 std::string show(const Shape& shape);       // "[2,3]"
+// The same, made when it is printed: `require` has its words before it knows whether it needs them, and some run often.
+struct ShapeText {
+  const Shape& shape;
+  friend std::ostream& operator<<(std::ostream& out, const ShapeText& text) { return out << show(text.shape); }
+};
+inline ShapeText shown(const Shape& shape) { return {shape}; }
 
 // Where memory comes from and goes back to.
 class Allocator {

@@ -12,14 +12,14 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import typing
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+import course_pip
+from course_base import ROOT, Stop, capture
+
 MOST_BYTES = 60 * 10**6                                 # of FOLDER, or of what is carried of this folder
 
 
@@ -54,28 +54,17 @@ DEBIAN = [
 ]
 
 
-class Wrong(Exception):
-    """One line for a person."""
-
-
 def output_of(*command):
-    with contextlib.suppress(OSError):
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=ROOT)
-        return done.stdout if done.returncode == 0 else ""
-    return ""
+    code, out, _ = capture(command, apart=True)
+    return "" if code else out
 
 
 def fetch(wheels, pip, folder):
-    """The files of these wheels, by pip, which checks the hashes."""
-    wanted = folder / "wanted.txt"
-    wanted.write_text("".join(f"{w.name}=={w.version} --hash=sha256:{w.sha256}\n" for w in wheels))
-    done = subprocess.run([*pip, "download", "-q", "--no-deps", "--only-binary=:all:", "--retries", "1", "--timeout", "15",
-                           "-d", str(folder), "-r", str(wanted)], capture_output=True, text=True)
-    found = {w.name: next(folder.glob(f"{w.name}-{w.version}-*.whl"), None) for w in wheels}
-    missing = [f"{w.name} {w.version}" for w in wheels if not found[w.name]]
+    """{name: file} of these wheels."""
+    found, said = course_pip.fetch(pip, [(w.name, w.version, w.sha256) for w in wheels], folder, "--only-binary=:all:")
+    missing = [f"{w.name} {w.version}" for w in wheels if w.name not in found]
     if missing:
-        said = (done.stderr.strip().splitlines() or ["no word from pip"])[-1]
-        raise Wrong(f"PyPI does not give {', '.join(missing)}: {said}")
+        raise Stop(f"bundle: PyPI does not give {', '.join(missing)}: {said}")
     return found
 
 
@@ -100,8 +89,8 @@ def copy(source, to):
         shutil.copy(source, to)
 
 
-def fill(folder, pip):
-    """Makes the folder: everything, or nothing."""
+def fill(folder, pip, beside=0):
+    """Makes the folder: everything, or nothing. Returns its bytes and those `beside` it, which together are MOST_BYTES at most."""
     multiarch = output_of("gcc", "-print-multiarch").strip()
     with tempfile.TemporaryDirectory(prefix=".bundle-", dir=folder.parent) as aside:
         made, wheels = Path(aside) / "bundle", Path(aside) / "wheels"
@@ -119,7 +108,7 @@ def fill(folder, pip):
             for path in package.paths:
                 source = Path("/usr") / path.format(multiarch=multiarch)
                 if not source.exists():
-                    raise Wrong(f"{source} is not here; ./course setup installs what Debian calls {package.name}")
+                    raise Stop(f"bundle: {source} is not here; ./course setup installs what Debian calls {package.name}")
                 copy(source, made / path.replace("{multiarch}/", ""))
             with contextlib.suppress(OSError):
                 copy(Path("/usr/share/doc") / package.name / "copyright", made / "licences" / (package.name + ".txt"))
@@ -128,9 +117,13 @@ def fill(folder, pip):
         manifest = {"made": datetime.date.today().isoformat(), "machine": os.uname().machine, "packages": packages,
                     "files": files_of(made)}
         (made / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        bytes_ = size_of(made.rglob("*")) + beside
+        if bytes_ > MOST_BYTES:
+            raise Stop(f"bundle: {bytes_ / 1e6:.0f} MB are more than the {MOST_BYTES / 1e6:.0f} that it may be")
         if folder.exists():
             shutil.rmtree(folder)
         made.rename(folder)
+    return bytes_
 
 
 def files_of(folder):
@@ -164,9 +157,22 @@ def sources():
     listed = output_of("git", "ls-files", "-co", "--exclude-standard", "-z").split("\0")
     if any(listed):
         return [ROOT / name for name in listed if name and (ROOT / name).is_file()]
-    built = {"runs", "work", "bundle", ".git", "__pycache__"}
+    built = {"runs", "bundle", ".git", ".peer", "__pycache__"}
     return [p for p in ROOT.rglob("*") if p.is_file()
             and not any(part in built or part.startswith("build") for part in p.relative_to(ROOT).parts)]
+
+
+def make_whole(whole, carried, pip):
+    """Fills a new or empty folder: the course with its bundle/, or nothing, so that one may try again. Returns its bytes."""
+    whole.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".course-", dir=whole) as aside:
+        made = Path(aside)
+        bytes_ = fill(made / "bundle", pip, beside=size_of(carried))
+        for path in carried:
+            copy(path, made / path.relative_to(ROOT))
+        for part in list(made.iterdir()):
+            part.rename(whole / part.name)
+    return bytes_
 
 
 def main(arguments, pip):
@@ -174,30 +180,19 @@ def main(arguments, pip):
         print(__doc__.strip())
         return 0
     if len(arguments) > 1 or (arguments and arguments[0].startswith("-")):
-        print(f"course: bundle takes one folder, not {' '.join(arguments)}", file=sys.stderr)
-        return 2
+        raise Stop(f"bundle takes one folder, not {' '.join(arguments)}", 2)
     if not pip:
-        print("course: bundle: pip is missing, and MPI comes from PyPI; ./course setup installs it", file=sys.stderr)
-        return 1
+        raise Stop("bundle: pip is missing, and MPI comes from PyPI; ./course setup installs it")
     whole = Path(arguments[0]).resolve() if arguments else None
     if whole and (ROOT == whole or ROOT in whole.parents or (whole.exists() and (not whole.is_dir() or any(whole.iterdir())))):
-        print(f"course: bundle: {whole} must be a new or empty folder outside the course's own", file=sys.stderr)
-        return 2
+        raise Stop(f"bundle: {whole} must be a new or empty folder outside the course's own", 2)
+    own = sources()
+    carried = own + [p for p in (ROOT / "data").rglob("*") if p.is_file() and p not in own]
+    folder = (whole or ROOT) / "bundle"
     try:
-        own = sources()
-        carried = [p for p in own] + [p for p in (ROOT / "data").rglob("*") if p.is_file() and p not in own]
-        folder = ROOT / "bundle"
-        if whole:
-            for path in carried:
-                copy(path, whole / path.relative_to(ROOT))
-            folder = whole / "bundle"
-        fill(folder, pip)
-        bytes_ = size_of(carried) + size_of(folder.rglob("*"))
-        if bytes_ > MOST_BYTES:
-            raise Wrong(f"{bytes_ / 1e6:.0f} MB are more than the {MOST_BYTES / 1e6:.0f} that it may be")
-    except (Wrong, OSError, zipfile.BadZipFile) as error:
-        print(f"course: bundle: {error}", file=sys.stderr)
-        return 1
+        bytes_ = make_whole(whole, carried, pip) if whole else fill(folder, pip, beside=size_of(carried))
+    except (OSError, zipfile.BadZipFile) as error:
+        raise Stop(f"bundle: {error}") from None
     for package in json.loads((folder / "manifest.json").read_text())["packages"]:
         print(f"{package['name']:20} {package['version']:20} {package['licence']:24} {package['from']}")
     print(f"{folder if whole else 'bundle/'}: with the course {bytes_ / 1e6:.0f} MB. On the other machine: "

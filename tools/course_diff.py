@@ -12,9 +12,7 @@ import struct
 import sys
 from pathlib import Path
 
-
-class Wrong(Exception):
-    """Nothing to compare; one line."""
+from course_base import Stop
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -61,7 +59,7 @@ def read_safetensors(path):
             tensors[name] = (info["shape"], values)
         return tensors
     except (struct.error, ValueError, KeyError, TypeError) as error:
-        raise Wrong(f"{path}: is no safetensors file of a dump ({error!r})") from None
+        raise Stop(f"{path}: is no safetensors file of a dump ({error!r})", 2) from None
 
 
 def dumps_in(folder):
@@ -79,17 +77,17 @@ def find_run(word):
     if path.is_file():
         found = read_metrics(path)
         if not found:
-            raise Wrong(f"{word}: holds no line of a step: it is no metrics file")
+            raise Stop(f"{word}: holds no line of a step: it is no metrics file", 2)
         return "metrics", found
     if not path.is_dir():
-        raise Wrong(f"{word}: no such file or folder")
+        raise Stop(f"{word}: no such file or folder", 2)
     folders = [path] + sorted(p for p in path.iterdir() if p.is_dir())
     for folder in folders:
         if dumps_in(folder):
             return "dump", dumps_in(folder)
     if (path / "metrics.jsonl").is_file():
         return find_run(path / "metrics.jsonl")
-    raise Wrong(f"{word}: holds neither step-*.safetensors of --dump-tensors nor metrics.jsonl")
+    raise Stop(f"{word}: holds neither step-*.safetensors of --dump-tensors nor metrics.jsonl", 2)
 
 
 # ---- comparing -------------------------------------------------------------------------------------------------------
@@ -124,10 +122,10 @@ def compare(left, right, rtol, atol):
     """(rows, steps compared). A row: name, first step beyond the tolerance or None, largest difference of all steps, where."""
     (kind, a), (other, b) = left, right
     if kind != other:
-        raise Wrong(f"one is a {kind}, the other a {other}: they cannot be compared")
+        raise Stop(f"one is a {kind}, the other a {other}: they cannot be compared", 2)
     steps = sorted(set(a) & set(b))
     if not steps:
-        raise Wrong(f"no step in common: {span(a)} and {span(b)}")
+        raise Stop(f"no step in common: {span(a)} and {span(b)}", 2)
     rows = {}
     for step in steps:
         one, two = (({n: ([1], v) for n, v in r[step].items()} if kind == "metrics" else read_safetensors(r[step])) for r in (a, b))
@@ -200,13 +198,8 @@ def main(arguments):
     try:
         left, right = find_run(options.first), find_run(options.second)
         rows, steps = compare(left, right, options.rtol, options.atol)
-    except (Wrong, OSError) as wrong:
-        print(f"course: {wrong}", file=sys.stderr)
-        return 2
+    except OSError as error:
+        raise Stop(str(error), 2) from None
     text, code = report(left, right, rows, steps, options.rtol, options.atol)
     print(text)
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -62,11 +62,11 @@ def driver_version(cuda=None):
 
 
 def nvcc():
-    """The path of CUDA's compiler, or None."""
-    homes = [os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), "/usr/local/cuda"]
+    """The path of CUDA's compiler, or None; where CMake looks for it."""
+    homes = [os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     return shutil.which("nvcc") or next((f"{h}/bin/nvcc" for h in homes if h and os.access(f"{h}/bin/nvcc", os.X_OK)), None)
 
 
 def built(cache):
     """Whether a build, by CMake's answers, has CUDA; one that is not configured yet will have it."""
-    return not cache or any(name.startswith("CMAKE_CUDA_FLAGS") for name in cache)
+    return not cache or cache.get("COURSE_CUDA_CHOSEN") == "on"  # cmake/Cuda.cmake

@@ -1,11 +1,8 @@
 """./course trace FILE: sums up what --trace FILE wrote, by kernel, collective and rank."""
 import argparse
 import json
-import sys
 
-
-class Wrong(Exception):
-    """The file is no trace of this course; one line."""
+from course_base import Stop
 
 
 def read(path):
@@ -14,23 +11,23 @@ def read(path):
         with open(path, encoding="utf-8") as file:
             whole = json.load(file)
     except OSError as error:
-        raise Wrong(f"{path}: {error.strerror}") from None
+        raise Stop(f"{path}: {error.strerror}") from None
     except ValueError as error:
-        raise Wrong(f"{path}: is no JSON: {error}") from None
+        raise Stop(f"{path}: is no JSON: {error}") from None
     if not isinstance(whole, dict) or not isinstance(whole.get("traceEvents"), list):
-        raise Wrong(f"{path}: has no traceEvents: it is no trace")
+        raise Stop(f"{path}: has no traceEvents: it is no trace")
     other = whole.get("otherData") or {}
     if not isinstance(other.get("ranks"), int) or other["ranks"] < 1:
-        raise Wrong(f"{path}: does not say its ranks: it is no trace of this course")
+        raise Stop(f"{path}: does not say its ranks: it is no trace of this course")
     events = []
     for number, event in enumerate(whole["traceEvents"]):
         if not isinstance(event, dict) or event.get("ph") not in ("X", "M"):
-            raise Wrong(f"{path}: event {number} is neither a complete event nor a name: {json.dumps(event)[:80]}")
+            raise Stop(f"{path}: event {number} is neither a complete event nor a name: {json.dumps(event)[:80]}")
         if event["ph"] == "M":
             continue
         numbers = [event.get(key) for key in ("ts", "dur", "tid")]
         if not all(isinstance(n, (int, float)) for n in numbers) or numbers[1] < 0:
-            raise Wrong(f"{path}: event {number} has no ts, no tid or no dur of 0 or more: {json.dumps(event)[:80]}")
+            raise Stop(f"{path}: event {number} has no ts, no tid or no dur of 0 or more: {json.dumps(event)[:80]}")
         events.append(event)
     return events, other
 
@@ -133,7 +130,7 @@ def show(path, everything=False):
     events, other = read(path)
     problem = badly_nested(events)
     if problem:
-        raise Wrong(f"{path}: {problem}")
+        raise Stop(f"{path}: {problem}")
     ranks = other["ranks"]
     found = summary(events, ranks, everything)
     mean = sum(r["ms"] for r in found["ranks"]) / ranks or 1
@@ -162,13 +159,5 @@ def main(arguments):
     parser.add_argument("file", help="what --trace FILE wrote")
     parser.add_argument("--all", action="store_true", help="the whole run, not only its training steps")
     options = parser.parse_args(arguments)
-    try:
-        print(show(options.file, options.all))
-        return 0
-    except Wrong as wrong:
-        print(f"course: {wrong}", file=sys.stderr)
-        return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    print(show(options.file, options.all))
+    return 0

@@ -107,7 +107,7 @@ void Parameter::fill(const std::vector<float>& whole) {
   fill([&](int64_t i) { return whole[i]; });
 }
 
-Tensor& Parameter::owned() {
+Tensor& Parameter::owned_to_write() {
   outdated_ = copied() && owned_.defined();
   return apart() ? owned_ : value_;
 }
@@ -141,13 +141,13 @@ void Parameter::clear_gradient() {
 
 void Parameter::gather(Tensor value) {
   require(value.shape() == box_.size && value.dtype() == type_, name_, ": gathered ", course::name_of(value.dtype()), " ",
-          show(value.shape()), ", expected ", course::name_of(type_), " ", show(box_.size));
+          shown(value.shape()), ", expected ", course::name_of(type_), " ", shown(box_.size));
   value_ = std::move(value);
 }
 
 void Parameter::add_owned_gradient(Tensor grad) {
-  require(grad.shape() == owned_box_.size, name_, ": a gradient of ", show(grad.shape()), " for a part of ",
-          show(owned_box_.size));
+  require(grad.shape() == owned_box_.size, name_, ": a gradient of ", shown(grad.shape()), " for a part of ",
+          shown(owned_box_.size));
   if (owned_grad_.defined())
     backend_->add(owned_grad_, grad);
   else

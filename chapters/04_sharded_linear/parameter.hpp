@@ -60,10 +60,11 @@ class Parameter {
   bool has_gradient() const { return grad_.defined(); }  // since clear_gradient(), or take_gradient()
 
   // What the optimizer updates and a checkpoint saves, in f32: the same, unless own_part() cut it further or modules
-  // compute in another type. Take it anew for each write: the copy that modules compute with is then out of date.
+  // compute in another type. To write, take it anew each time: the copy that modules compute with is then out of date.
   bool owns_part() const { return owns_part_; }
   const Box& owned_box() const { return owns_part_ ? owned_box_ : box_; }
-  Tensor& owned();
+  const Tensor& owned() const { return apart() ? owned_ : value_; }
+  Tensor& owned_to_write();
   Tensor& owned_gradient() { return owns_part_ ? owned_grad_ : gradient(); }
   void clear_gradient();
 

@@ -18,7 +18,7 @@ void AdamW::step(double lr) {
   std::vector<AdamWTensors> all;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& p = *parameters_[i];
-    all.push_back({p.owned(), p.owned_gradient(), moments_[i].mean, moments_[i].square});
+    all.push_back({p.owned_to_write(), p.owned_gradient(), moments_[i].mean, moments_[i].square});
   }
   if (!all.empty()) parameters_[0]->backend().adamw(all, step);
   // } exercise
@@ -31,7 +31,7 @@ void AdamW::step(double lr) {
 // rank owns of it. step hands all of them to backend().adamw at once, which does the arithmetic: an AdamWStep with the
 // options and the number of the step, which counts from 1, and an AdamWTensors for each parameter: its value, its
 // gradient, its mean and its mean of squares.
-// Hint: what the optimizer changes is p.owned(), by p.owned_gradient(). It may be a part of what modules compute with.
+// Hint: what the optimizer changes is p.owned_to_write(), by p.owned_gradient(). It may be a part of what modules compute with.
 // Hint: the moments start at 0, so they are too small at first. The step's number tells adamw by how much.
 // Why: Every number of a parameter is stepped by itself, so a rank can step what it owns and nothing more. The two
 // moments are twice the parameters' bytes: cut them over all ranks, and the largest part of a training's memory shrinks
@@ -41,8 +41,8 @@ void AdamW::step(double lr) {
 //   - const Shape& part = p->owned_box().size;
 //   + const Shape& part = p->box().size;
 // Wrong one_memory: Mean and mean of squares are kept in one tensor, each over the other.
-//   - all.push_back({p.owned(), p.owned_gradient(), moments_[i].mean, moments_[i].square});
-//   + all.push_back({p.owned(), p.owned_gradient(), moments_[i].mean, moments_[i].mean});
+//   - all.push_back({p.owned_to_write(), p.owned_gradient(), moments_[i].mean, moments_[i].square});
+//   + all.push_back({p.owned_to_write(), p.owned_gradient(), moments_[i].mean, moments_[i].mean});
 // Wrong always_the_first: Every step says that it is the first, so the moments are always taken for much too small.
 //   - const AdamWStep step{lr, options_.beta1, options_.beta2, options_.eps, options_.weight_decay, ++steps_};
 //   + const AdamWStep step{lr, options_.beta1, options_.beta2, options_.eps, options_.weight_decay, 1};
@@ -59,7 +59,7 @@ void AdamW::step(double lr) {
 //   - const AdamWStep step{lr, options_.beta1, options_.beta2, options_.eps, options_.weight_decay, ++steps_};
 //   + const AdamWStep step{lr, options_.beta2, options_.beta1, options_.eps, options_.weight_decay, ++steps_};
 // Wrong moments_forgotten: The moments are zeros anew in each step, so nothing is remembered of the steps before.
-//   - all.push_back({p.owned(), p.owned_gradient(), moments_[i].mean, moments_[i].square});
+//   - all.push_back({p.owned_to_write(), p.owned_gradient(), moments_[i].mean, moments_[i].square});
 //   + p.backend().scale(moments_[i].mean, 0);
 //   + p.backend().scale(moments_[i].square, 0);
-//   + all.push_back({p.owned(), p.owned_gradient(), moments_[i].mean, moments_[i].square});
+//   + all.push_back({p.owned_to_write(), p.owned_gradient(), moments_[i].mean, moments_[i].square});

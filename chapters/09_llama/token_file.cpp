@@ -2,13 +2,12 @@
 
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 #include "common/check.hpp"
 #include "common/support/mapped_file.hpp"
+#include "common/support/write_aside.hpp"
 
 namespace course {
 namespace {
@@ -39,21 +38,16 @@ void write_token_file(const std::string& path, std::span<const int32_t> ids, int
   check_ids(ids, vocabulary, path);
   const uint64_t width = vocabulary <= 65536 ? 2 : 4;
   const std::array<uint64_t, 3> header = {width, static_cast<uint64_t>(vocabulary), ids.size()};
-  const std::string part = path + ".part";
-  std::ofstream out(part, std::ios::binary);
-  out.write(magic, magic_size);
-  out.write(reinterpret_cast<const char*>(header.data()), sizeof header);
-  if (width == 2) {
-    const std::vector<uint16_t> narrow(ids.begin(), ids.end());
-    out.write(reinterpret_cast<const char*>(narrow.data()), static_cast<std::streamsize>(2 * narrow.size()));
-  } else {
-    out.write(reinterpret_cast<const char*>(ids.data()), static_cast<std::streamsize>(4 * ids.size()));
-  }
-  out.close();
-  require(out, part, ": cannot be written: ", std::strerror(errno));
-  std::error_code error;
-  std::filesystem::rename(part, path, error);
-  require(!error, path, ": cannot be written: ", error.message());
+  write_aside(path, [&](std::ostream& out) {
+    out.write(magic, magic_size);
+    out.write(reinterpret_cast<const char*>(header.data()), sizeof header);
+    if (width == 2) {
+      const std::vector<uint16_t> narrow(ids.begin(), ids.end());
+      out.write(reinterpret_cast<const char*>(narrow.data()), static_cast<std::streamsize>(2 * narrow.size()));
+    } else {
+      out.write(reinterpret_cast<const char*>(ids.data()), static_cast<std::streamsize>(4 * ids.size()));
+    }
+  });
 }
 
 TokenFile read_token_file(const std::string& path) {

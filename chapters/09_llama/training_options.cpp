@@ -116,7 +116,8 @@ void TrainingOptions::settle(const Cli& cli, int64_t ranks) {
 void TrainingOptions::settle_dtype(Session& session) {
   if (dtype != "mixed" || session.has_bf16()) return;
   if (session.rank() == 0)
-    std::cerr << "note: --dtype mixed is computed in f32: not every device here is made for bf16 (a CPU needs AVX-512)\n";
+    std::cerr << "note: --dtype mixed is computed in f32: not every device here is made for bf16 (a CPU needs the bf16 of AVX-512, "
+                 "and a build with oneDNN)\n";
   dtype = "f32";
 }
 

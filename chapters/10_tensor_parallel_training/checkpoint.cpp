@@ -80,8 +80,18 @@ std::string read_text(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+fs::path aside_of(const fs::path& complete, const char* what) {
+  return complete.parent_path() / cat(".", complete.filename().string(), what);
+}
+
+// Where a checkpoint lies: under its name, or aside, whole, where its run was killed before its successor had the name.
+fs::path place_of(const fs::path& complete) {
+  const fs::path replaced = aside_of(complete, ".replaced");
+  return !fs::exists(complete) && fs::exists(replaced) ? replaced : complete;
+}
+
 json read_index(const std::string& folder, Comm& world) {
-  const fs::path path = fs::path(folder) / "index.json";
+  const fs::path path = place_of(folder) / "index.json";
   std::string text;
   together(world, [&] {
     if (world.rank() == 0) text = parse_checkpoint_index(read_text(path), path.string()).dump();
@@ -103,33 +113,40 @@ void put_in_place(const fs::path& written, const fs::path& complete, const fs::p
 }
 
 bool is_complete(const fs::path& folder) {
-  return is_step_name(folder.filename().string()) && fs::exists(folder / "index.json");
+  return is_step_name(folder.filename().string()) && fs::exists(place_of(folder) / "index.json");
 }
 
-// The newest complete checkpoint in dir, as this rank sees it; "" for none.
+// ".step-00000008.writing" in two: "step-00000008", ".writing". Nothing where the name is another's.
+std::optional<std::pair<std::string, std::string>> aside_name(const std::string& name) {
+  if (!name.starts_with(".") || !is_step_name(name.substr(1, 13))) return std::nullopt;
+  return std::pair(name.substr(1, 13), name.substr(14));
+}
+
+// The newest complete checkpoint in dir, as this rank sees it, by the name that is its own wherever it lies; "" for none.
 std::string newest_here(const std::string& dir) {
-  std::string newest;
-  if (!fs::is_directory(dir)) return newest;
-  for (const auto& entry : fs::directory_iterator(dir))
-    if (is_complete(entry.path()) && entry.path().filename() > fs::path(newest).filename())
-      newest = entry.path().string();
-  return newest;
+  fs::path newest;
+  if (!fs::is_directory(dir)) return "";
+  for (const auto& entry : fs::directory_iterator(dir)) {
+    const auto aside = aside_name(entry.path().filename().string());
+    const fs::path folder = aside ? fs::path(dir) / aside->first : entry.path();
+    if (is_complete(folder) && folder.filename() > newest.filename()) newest = folder;
+  }
+  return newest.string();
 }
 
 // A checkpoint in words that differ where it does.
 std::string seen(const std::string& folder) {
   if (folder.empty()) return "no complete checkpoint";
-  const std::string text = read_text(fs::path(folder) / "index.json");
-  return cat(fs::canonical(folder).filename().string(), " (index ", hash_of(std::as_bytes(std::span(text))), ")");
+  const std::string text = read_text(place_of(folder) / "index.json");
+  return cat(fs::weakly_canonical(folder).filename().string(), " (index ", hash_of(std::as_bytes(std::span(text))), ")");
 }
 
 }  // namespace
 
 std::string save_checkpoint(const std::string& dir, int64_t step, const std::vector<CheckpointTensor>& tensors,
                             const json& state, Comm& world, Backend& backend) {
-  const std::string name = cat("step-", zero_padded(step, 8));
-  const auto aside = [&](const char* what) { return fs::path(dir) / cat(".", name, what); };
-  const fs::path complete = fs::path(dir) / name, writing = aside(".writing"), replaced = aside(".replaced");
+  const fs::path complete = fs::path(dir) / cat("step-", zero_padded(step, 8));
+  const fs::path writing = aside_of(complete, ".writing"), replaced = aside_of(complete, ".replaced");
   std::error_code ignored;
   try {
     together(world, [&] {
@@ -169,10 +186,10 @@ void tidy_checkpoints(const std::string& dir) {
   std::vector<fs::path> asides;
   for (const auto& entry : fs::directory_iterator(dir)) asides.push_back(entry.path());
   for (const fs::path& aside : asides) {
-    const std::string name = aside.filename().string();  // ".step-00000008.writing"
-    if (!name.starts_with(".") || !is_step_name(name.substr(1, 13))) continue;
-    const std::string what = name.substr(14);
-    const fs::path complete = aside.parent_path() / name.substr(1, 13);
+    const auto name = aside_name(aside.filename().string());
+    if (!name) continue;
+    const auto& [step, what] = *name;
+    const fs::path complete = aside.parent_path() / step;
     if (what == ".replaced" && !fs::exists(complete))
       fs::rename(aside, complete);
     else if (what == ".replaced" || what == ".writing")
@@ -197,7 +214,7 @@ json load_checkpoint(const std::string& folder, const std::vector<CheckpointTens
         // exercise resume {
         const auto both = intersect(piece.box, tensor.box);
         if (!both) continue;
-        const std::string path = (fs::path(folder) / piece.file).string();
+        const std::string path = (place_of(folder) / piece.file).string();
         const SafetensorsFile& file = files.try_emplace(piece.file, path).first->second;
         const auto bytes = file.bytes(piece.key);
         require(file.info(piece.key).type == StoredType::F32, path, ": ", piece.key, " is not f32");
@@ -233,8 +250,8 @@ std::optional<std::string> newest_checkpoint(const std::string& dir, Comm& world
 std::string find_checkpoint(const std::string& path, Comm& world) {
   std::string folder, what;
   together(world, [&] {
-    require(world.rank() != 0 || fs::exists(path), "--resume ", path, ": no such folder");
-    folder = fs::exists(fs::path(path) / "index.json") ? path : newest_here(path);
+    require(world.rank() != 0 || fs::exists(place_of(path)), "--resume ", path, ": no such folder");
+    folder = fs::exists(place_of(path) / "index.json") ? path : newest_here(path);
     require(world.rank() != 0 || !folder.empty(), "--resume ", path,
             ": holds no complete checkpoint (a folder step-NNNNNNNN with an index.json)");
     what = seen(folder);

@@ -47,8 +47,9 @@ nlohmann::json load_checkpoint(const std::string& folder, const std::vector<Chec
 // The state alone.
 nlohmann::json read_checkpoint_state(const std::string& folder, Comm& world);
 
-// What --resume means: the folder itself if it is a checkpoint, else DIR's newest complete one. Every rank looks, for
-// nodes may have disks of their own. Throws SharedError when there is none, or when not all see the same.
+// What --resume means: the folder itself if it is a checkpoint, else DIR's newest complete one. One that is aside, about to be
+// replaced when its run was killed, is found by its own name, and read there, before tidy_checkpoints and after it. Every rank
+// looks, for nodes may have disks of their own. Throws SharedError when there is none, or when not all see the same.
 std::string find_checkpoint(const std::string& path, Comm& world);
 // The newest complete checkpoint in dir, if any; rank 0 looks.
 std::optional<std::string> newest_checkpoint(const std::string& dir, Comm& world);

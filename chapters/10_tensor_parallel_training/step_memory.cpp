@@ -129,7 +129,7 @@ std::vector<Moment> tensor_parallel_memory(const StepSizes& z) {
         mlp + E * (2 * q_columns + kv_columns), done);
     add("backward of the attention's norm", l, 4 * N + l * one_layer + 5 * a * n * E + 4 * n, of_norm, head, layer, done);
   }
-  add("backward of the embedding", -1, 4 * N + a * (n * E + (sliced ? N * E : 0)), scratch.embedding_backward(N), top, 0, L);
+  add("backward of the embedding", -1, 4 * N + a * (n * E + (sliced ? N * E : 0)), 0, top, 0, L);
   add("the last sums", -1, 0, z.p > 1 && z.plan != PlanKind::Basic ? 4 * (2 * L + 1) * z.norm_size : 0, top, 0, L);
   moments.back().last_sums = true;
   return moments;

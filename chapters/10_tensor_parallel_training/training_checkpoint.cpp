@@ -20,7 +20,7 @@ namespace {
 bool lies_in(const std::string& folder, const std::string& dir, Comm& world) {
   bool lies = false;
   together(world, [&] {
-    if (world.rank() == 0) lies = fs::equivalent(fs::canonical(folder).parent_path(), dir);
+    if (world.rank() == 0) lies = fs::equivalent(fs::weakly_canonical(folder).parent_path(), dir);
   });
   return world.max(lies ? 1 : 0) > 0;
 }
@@ -49,7 +49,7 @@ void TrainingCheckpoints::hold_folder() {
     if (world_->rank() != 0) return;
     make_writable_folder("--save", dir);
     lock_ = std::make_unique<FolderLock>("--save", dir);
-    tidy_checkpoints(dir);  // before anybody looks what there is
+    tidy_checkpoints(dir);
   });
   const std::string mine = read_lock(dir), first = world_->broadcast_text(mine, 0);
   together(*world_, [&] {
@@ -63,7 +63,7 @@ std::vector<CheckpointTensor> TrainingCheckpoints::tensors() const {
   for (size_t i = 0; i < parameters.size(); ++i) {
     Parameter& p = *parameters[i];
     const bool speaks = p.speaks_for(mesh_);
-    all.push_back({p.name(), p.global(), p.owned_box(), &p.owned(), speaks});
+    all.push_back({p.name(), p.global(), p.owned_box(), &p.owned_to_write(), speaks});
     all.push_back({"exp_avg." + p.name(), p.global(), p.owned_box(), &optimizer_->mean(i), speaks});
     all.push_back({"exp_avg_sq." + p.name(), p.global(), p.owned_box(), &optimizer_->square(i), speaks});
   }

@@ -11,7 +11,6 @@ std::unique_ptr<Backend> make_cuda_backend(int, bool) {
 }
 
 const Scratch cuda_scratch = {
-    .embedding_backward = [](int64_t) -> int64_t { return 0; },
     .rms_norm_backward = [](int64_t, int64_t) -> int64_t { return 0; },
     .attention_backward = [](const shapes::AttentionSizes&, DType) -> int64_t { return 0; },
 };

@@ -8,7 +8,6 @@
 namespace course {
 
 struct Scratch {
-  int64_t (*embedding_backward)(int64_t N);
   int64_t (*rms_norm_backward)(int64_t N, int64_t E);
   int64_t (*attention_backward)(const shapes::AttentionSizes& sizes, DType type);
 };

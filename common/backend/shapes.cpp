@@ -8,29 +8,21 @@ namespace course::shapes {
 
 namespace {
 
-// A shape as text, made when it is printed: `require` has its words before it knows whether it needs them, and these checks
-// run before every kernel.
-struct Printed {
-  const Shape& shape;
-  friend std::ostream& operator<<(std::ostream& out, const Printed& printed) { return out << course::show(printed.shape); }
-};
-Printed show(const Shape& shape) { return {shape}; }
-
 void same(const char* what, const Tensor& x, const Tensor& y) {
-  require(x.shape() == y.shape(), what, ": shapes ", show(x.shape()), " and ", show(y.shape()), " differ");
+  require(x.shape() == y.shape(), what, ": shapes ", shown(x.shape()), " and ", shown(y.shape()), " differ");
 }
 
 // x is a vector of n elements, in any shape.
 void holds(const char* what, const Tensor& x, int64_t n) {
-  require(x.numel() == n, what, ": ", show(x.shape()), " should hold ", n, " elements");
+  require(x.numel() == n, what, ": ", shown(x.shape()), " should hold ", n, " elements");
 }
 
 void is(const char* what, const Tensor& x, const Shape& shape) {
-  require(x.shape() == shape, what, ": shape ", show(x.shape()), " should be ", show(shape));
+  require(x.shape() == shape, what, ": shape ", shown(x.shape()), " should be ", shown(shape));
 }
 
 void at_least(const char* what, const Tensor& x, int64_t rank) {
-  require(x.rank() >= rank, what, ": ", show(x.shape()), " has fewer than ", rank, " dims");
+  require(x.rank() >= rank, what, ": ", shown(x.shape()), " has fewer than ", rank, " dims");
 }
 
 // The tensors that a kernel takes in either type: all f32 or all bf16.
@@ -49,15 +41,15 @@ void is_f32(const char* what, const Tensor& x) {
 void runs_fit(const char* which, const Tensor& x, int64_t at, int64_t step, int64_t blocks, int64_t block) {
   const int64_t last = at + (blocks - 1) * step;
   require(std::min(at, last) >= 0 && std::max(at, last) + block <= x.numel(), "copy_blocks: ", blocks, " runs of ",
-          block, " ", which, " element ", at, " on, ", step, " apart, leave ", show(x.shape()));
+          block, " ", which, " element ", at, " on, ", step, " apart, leave ", shown(x.shape()));
 }
 
 AttentionSizes attention_sizes(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* attend) {
-  require(q.rank() == 4 && k.rank() == 4, "attention: q ", show(q.shape()), " and k ", show(k.shape()),
+  require(q.rank() == 4 && k.rank() == 4, "attention: q ", shown(q.shape()), " and k ", shown(k.shape()),
           " should have 4 dims");
   const AttentionSizes z = {q.dim(0), q.dim(1), k.dim(1), q.dim(2), k.dim(2), q.dim(3)};
   same("attention: k and v", k, v);
-  require(k.dim(0) == z.B && k.dim(3) == z.D, "attention: q ", show(q.shape()), " does not fit k ", show(k.shape()));
+  require(k.dim(0) == z.B && k.dim(3) == z.D, "attention: q ", shown(q.shape()), " does not fit k ", shown(k.shape()));
   require(z.T >= z.S, "attention: ", z.S, " queries but only ", z.T, " keys");
   require(z.K > 0 ? z.H % z.K == 0 : z.H == 0, "attention: ", z.H, " heads over ", z.K, " key/value heads");
   if (attend) is("attention: attend", *attend, {z.B, z.T});
@@ -103,8 +95,8 @@ MatmulSizes check_matmul(const Tensor& a, bool transpose_a, const Tensor& b, boo
   int64_t M = rows_of(a), K = a.dim(-1), k = rows_of(b), N = b.dim(-1);
   if (transpose_a) std::swap(M, K);
   if (transpose_b) std::swap(k, N);
-  require(K == k && rows_of(c) == M && c.dim(-1) == N, "matmul: a ", show(a.shape()), transpose_a ? " transposed" : "",
-          ", b ", show(b.shape()), transpose_b ? " transposed" : "", " and c ", show(c.shape()), " do not fit");
+  require(K == k && rows_of(c) == M && c.dim(-1) == N, "matmul: a ", shown(a.shape()), transpose_a ? " transposed" : "",
+          ", b ", shown(b.shape()), transpose_b ? " transposed" : "", " and c ", shown(c.shape()), " do not fit");
   one_type("matmul", {&a, &b});
   require(c.dtype() == DType::F32 || c.dtype() == a.dtype(), "matmul: c is ", name_of(c.dtype()), ", a and b are ",
           name_of(a.dtype()));
@@ -124,13 +116,13 @@ void check_sum_rows(const Tensor& dy, const Tensor& dbias) {
 }
 
 void check_embedding(const Tensor& ids, const Tensor& table, const Tensor& y) {
-  require(table.rank() == 2, "embedding: the table ", show(table.shape()), " should have 2 dims");
+  require(table.rank() == 2, "embedding: the table ", shown(table.shape()), " should have 2 dims");
   holds("embedding: y", y, ids.numel() * table.dim(1));
   one_type("embedding", {&table, &y});
 }
 
 void check_embedding_backward(const Tensor& ids, const Tensor& dy, const Tensor& dtable) {
-  require(dtable.rank() == 2, "embedding_backward: the table ", show(dtable.shape()), " should have 2 dims");
+  require(dtable.rank() == 2, "embedding_backward: the table ", shown(dtable.shape()), " should have 2 dims");
   holds("embedding_backward: dy", dy, ids.numel() * dtable.dim(1));
   one_type("embedding_backward", {&dy}), is_f32("embedding_backward: dtable", dtable);
 }
@@ -182,9 +174,9 @@ void check_silu_mul_backward(const Tensor& dy, const Tensor& gate, const Tensor&
 }
 
 void check_rope(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& positions) {
-  require(x.rank() == 4 && x.dim(3) % 2 == 0, "rope: x ", show(x.shape()), " should be [B,S,H,D] with D even");
-  require(cos.rank() == 2 && cos.dim(1) == x.dim(3) / 2, "rope: a table ", show(cos.shape()), " for x ",
-          show(x.shape()));
+  require(x.rank() == 4 && x.dim(3) % 2 == 0, "rope: x ", shown(x.shape()), " should be [B,S,H,D] with D even");
+  require(cos.rank() == 2 && cos.dim(1) == x.dim(3) / 2, "rope: a table ", shown(cos.shape()), " for x ",
+          shown(x.shape()));
   same("rope: cos and sin", cos, sin);
   holds("rope: positions", positions, x.dim(1));
   one_type("rope", {&x}), is_f32("rope: cos", cos), is_f32("rope: sin", sin);

@@ -44,7 +44,7 @@ struct Checked::Entry {
   int64_t noted = 0;  // on the board
 
   const Call* call() const { return std::get_if<Call>(&meeting); }  // null: what is beside the calls
-  bool on_device() const { return call() && call()->whole().device != Device::Cpu; }
+  bool on_device() const { return call() && !call()->on_host(); }
   // Whether the two must start in the order in which they were called.
   bool same_order(const Entry& other) const {
     return (group == other.group && from == other.from) ||

@@ -47,6 +47,8 @@ void Work::wait() {
   while (!reached(Until::Ordered)) sched_yield();
 }
 
+std::string Comm::title() const { return cat(name(), " (rank ", rank(), " of ", size(), ")"); }
+
 void Comm::check_counts(Op op, const Counts& counts, int64_t whole, int64_t shard) const {
   require(static_cast<int>(counts.size()) == size(), name_of(op), " on ", name(), ": ", counts.size(), " counts for ", size(),
           " ranks");

@@ -80,6 +80,7 @@ struct Call {
 
   // The larger side: all-gather's result, else what is brought.
   const Elements& whole() const { return op == Op::AllGather ? out : in; }
+  bool on_host() const { return in.device == Device::Cpu && out.device == Device::Cpu; }
 };
 
 class Comm {
@@ -88,6 +89,7 @@ class Comm {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual const std::string& name() const = 0;  // "world", or the mesh axis: "dp", "tp"
+  std::string title() const;                    // "tp (rank 1 of 4)"
 
   // Root's elements to all. A ring sends the n bytes once on every rank but the last: (P-1)/P·n a rank on average.
   [[nodiscard]] Work broadcast(Tensor& x, int root, Site at = Site::current());

@@ -1,22 +1,18 @@
 #include "common/comm/direct.hpp"
 
-#include "common/comm/staged.hpp"
-
 namespace course {
 
-Direct::Direct(std::unique_ptr<Comm> inner, Backend& backend) : CommDecorator(std::move(inner)), backend_(backend) {}
-
 std::unique_ptr<Comm> Direct::split(int color, int key, const std::string& name, Site at) {
-  auto part = inner().split(color, key, name, at);
-  if (part->size() == 1) return std::make_unique<Staged>(std::move(part), backend_);  // copies, and MPI is not asked
-  return std::make_unique<Direct>(std::move(part), backend_);
+  return std::make_unique<Direct>(inner().split(color, key, name, at), backend());
 }
 
 Work Direct::start(const Call& call) {
+  const bool reduces = call.op == Op::AllReduce || call.op == Op::ReduceScatter;
+  if (size() == 1 || (reduces && call.in.type == DType::BF16)) return Staged::start(call);
   char byte;
   // A copy to the host comes after all that the device was given.
   for (const Elements& x : {call.in, call.out})
-    if (x.device != Device::Cpu && x.count > 0) backend_.copy_out(x.data, &byte, 1);
+    if (x.device != Device::Cpu && x.count > 0) backend().copy_out(x.data, &byte, 1);
   return inner().start(call);
 }
 

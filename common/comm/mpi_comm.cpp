@@ -36,16 +36,18 @@ MPI_Datatype mpi_type(DType type) {
   fail("no such dtype");
 }
 
-// One step of a reduction: in f32, and rounded again. Commutative to the bit, as MPI's own are.
+// One step of a reduction: in f32, and rounded again. Commutative to the bit, but for the sign of a zero in a maximum.
 template <float reduce(float, float)>
 void reduce_half(void* from, void* into, int* count, MPI_Datatype*) {
   const BFloat16* in = static_cast<const BFloat16*>(from);
   BFloat16* sum = static_cast<BFloat16*>(into);
-  for (int i = 0; i < *count; ++i) sum[i] = BFloat16(reduce(sum[i], in[i]));
+  const int n = *count;
+#pragma omp simd
+  for (int i = 0; i < n; ++i) store(sum[i], reduce(sum[i], in[i]));
 }
 
 float plus(float a, float b) { return a + b; }
-float larger(float a, float b) { return std::isnan(a) || a > b ? a : b; }
+float larger(float a, float b) { return a != a || a > b ? a : b; }  // a nan is not lost
 
 MPI_Op half_op(Reduce reduce) {
   const auto made = [](MPI_User_function* step) {
@@ -106,8 +108,7 @@ class MpiComm : public Comm {
   }
 
   Work start(const Call& call) override {
-    require((call.in.device == Device::Cpu && call.out.device == Device::Cpu) || (size_ > 1 && mpi_takes_gpu_memory()),
-            "MPI was given a GPU's memory; Staged takes it there");
+    require(call.on_host() || (size_ > 1 && mpi_takes_gpu_memory()), "MPI was given a GPU's memory; Staged takes it there");
     if (size_ == 1) return copied(call.in, call.out);
     note_collective(name_of(call.op), call.at);
     if (needs_pieces(call, limit_)) {
@@ -165,10 +166,7 @@ class MpiComm : public Comm {
     return Work([this, request, op, keep, patience = Patience()]() mutable {
       int done = 0;
       check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), name_of(op));
-      if (!done && *timeout_ > 0) {
-        require(patience.waited() < *timeout_, "waited ", *timeout_, " s for ", name_of(op), " on ", name_, " (rank ", rank_, " of ", size_,
-                "): another rank did not come; --timeout sets the limit");
-      }
+      if (!done && *timeout_ > 0 && patience.waited() >= *timeout_) fail(waited_in_vain(*timeout_, name_of(op), title()));
       return done != 0;
     });
   }

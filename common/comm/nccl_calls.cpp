@@ -199,9 +199,7 @@ void NcclCalls::give_up(ncclResult_t result, const Title& title, const char* hin
 }
 
 void NcclCalls::out_of_time(const Title& title) {
-  give_up(cat("waited ", *timeout_, " s for ", title.what, " on ", title.group,
-              ": another rank did not come; --timeout sets the limit"),
-          title.at);
+  give_up(waited_in_vain(*timeout_, title.what, title.group), title.at);
 }
 
 }  // namespace course

@@ -13,8 +13,8 @@
 namespace course {
 namespace {
 
-bool on_host(const Call& call) { return call.in.device == Device::Cpu && call.out.device == Device::Cpu; }
 bool is_message(Op op) { return op == Op::Send || op == Op::Recv; }
+constexpr int keep = 0;  // for setenv: what a person has set stays
 char* at(const Elements& x, int64_t offset) { return static_cast<char*>(x.data) + offset * size_of(x.type); }
 
 // Calls `each` with a rank, where its elements begin, and how many they are, until one does not go well.
@@ -47,9 +47,7 @@ class NcclComm : public CommDecorator {
   void look() override { calls_->look(); }
 
  private:
-  NcclCalls::Title title_of(const std::string& what, Site at) const {
-    return {what, cat(name(), " (rank ", rank(), " of ", size(), ")"), at};
-  }
+  NcclCalls::Title title_of(const std::string& what, Site at) const { return {what, title(), at}; }
   Work copied(const Call& call);
   ncclResult_t put(const Call& call);
 
@@ -71,7 +69,7 @@ std::unique_ptr<Comm> NcclComm::split(int color, int key, const std::string& nam
 
 Work NcclComm::start(const Call& call) {
   if (!is_message(call.op)) calls_->send_messages();
-  if (on_host(call)) {
+  if (call.on_host()) {
     const auto work = std::make_shared<Work>(inner().start(call));
     return Work([calls = calls_, work](Until until) {
       calls->look();
@@ -142,9 +140,9 @@ ncclResult_t NcclComm::put(const Call& call) {
 bool has_nccl() { return true; }
 
 std::unique_ptr<Comm> make_nccl_comm(Comm& host, Backend& backend, std::shared_ptr<const double> timeout) {
+  setenv("NCCL_RUNTIME_CONNECT", "0", keep);
   const auto calls = std::make_shared<NcclCalls>(dynamic_cast<CudaBackend&>(backend), std::move(timeout));
-  const std::string group = cat(host.name(), " (rank ", host.rank(), " of ", host.size(), ")");
-  const NcclCalls::Title start = {"NCCL's start", group, Site::current()};
+  const NcclCalls::Title start = {"NCCL's start", host.title(), Site::current()};
   ncclUniqueId id = {};
   const ncclResult_t made = host.rank() == 0 ? ncclGetUniqueId(&id) : ncclSuccess;
   const double failed = host.max(made);
@@ -152,17 +150,17 @@ std::unique_ptr<Comm> make_nccl_comm(Comm& host, Backend& backend, std::shared_p
   host.broadcast(std::span(reinterpret_cast<uint8_t*>(id.internal), sizeof id.internal), 0).wait();
   const ncclComm_t comm = calls->connect(id, host.rank(), host.size(), start);
   auto communicator =
-      std::make_shared<Communicator>(calls, nullptr, comm, NcclCalls::Title{"end", group, Site::current()});
+      std::make_shared<Communicator>(calls, nullptr, comm, NcclCalls::Title{"end", host.title(), Site::current()});
   return std::make_unique<NcclComm>(host, calls, std::move(communicator));
 }
 
-void let_ranks_share_a_gpu(int rank) {
+void let_ranks_share_a_gpu(int rank, bool one_node) {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  constexpr int keep = 0;  // what a person has set
+  setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", keep);
   setenv("NCCL_HOSTID", cat(host, "-rank-", rank).c_str(), keep);
   setenv("NCCL_NET", "Socket", keep);
-  setenv("NCCL_SOCKET_IFNAME", "lo", keep);
+  if (one_node) setenv("NCCL_SOCKET_IFNAME", "lo", keep);
   setenv("NCCL_MAX_CTAS", "4", keep);  // the GPU's blocks of all ranks' calls must fit in at once, or they wait for ever
   setenv("NCCL_NVLS_ENABLE", "0", keep);
 }

@@ -15,6 +15,10 @@
 //
 // Uneven all-gathers and reduce-scatters are one broadcast or reduction for each rank, in one group call.
 //
+// The ranks of a communicator are connected when it is made (NCCL_RUNTIME_CONNECT=0, unless a person has set it). Left to
+// itself NCCL does so at the first collective of a kind, and the host stays in start() until all ranks have come. It still does
+// at the first message between two ranks.
+//
 // Whoever waits on the host, for the device or for MPI, looks after NCCL meanwhile: an error, or a call that has waited longer
 // than the time limit for another rank, aborts this rank's communicators and throws.
 #pragma once
@@ -34,8 +38,9 @@ bool has_nccl();
 // and the likely cause where it does not start: two ranks on one GPU, no way between the ranks.
 std::unique_ptr<Comm> make_nccl_comm(Comm& host, Backend& backend, std::shared_ptr<const double> timeout);
 
-// NCCL refuses two ranks of one host on one GPU. This tells it that each rank is a host of its own, which talks to the others
-// over the loopback: not documented, and not seen on hardware so far. Before the first NCCL call; what is set stays.
-void let_ranks_share_a_gpu(int rank);
+// NCCL refuses two ranks of one host on one GPU, unless NCCL_MULTI_RANK_GPU_ENABLE=1 allows it, from 2.30 on. An older one is told
+// that each rank is a host of its own: that is not documented. They talk through sockets, over the loopback where all ranks are
+// on one node. Neither was seen on hardware so far. Before the first NCCL call; what a person has set stays.
+void let_ranks_share_a_gpu(int rank, bool one_node);
 
 }  // namespace course

@@ -8,6 +8,6 @@ std::unique_ptr<Comm> make_nccl_comm(Comm&, Backend&, std::shared_ptr<const doub
   fail("this build has no NCCL");
 }
 
-void let_ranks_share_a_gpu(int) {}
+void let_ranks_share_a_gpu(int, bool) {}
 
 }  // namespace course

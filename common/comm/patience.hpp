@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
+
+#include "common/check.hpp"
 
 namespace course {
 
@@ -24,5 +27,10 @@ class Patience {
   Clock::time_point last_ = {};
   double waited_ = 0;
 };
+
+// What a wait that has come to its limit says: "waited 60 s for all-reduce on tp (rank 1 of 4): another rank ...".
+inline std::string waited_in_vain(double seconds, const std::string& call, const std::string& group) {
+  return cat("waited ", seconds, " s for ", call, " on ", group, ": another rank did not come; --timeout sets the limit");
+}
 
 }  // namespace course

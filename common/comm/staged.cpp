@@ -14,15 +14,15 @@ std::unique_ptr<Comm> Staged::split(int color, int key, const std::string& name,
 }
 
 Work Staged::start(const Call& call) {
-  if (call.in.device == Device::Cpu && call.out.device == Device::Cpu) return inner().start(call);
+  if (call.on_host()) return inner().start(call);
   const bool in_place = call.in.data == call.out.data;
   if (in_place && size() == 1) return {};
   const bool broadcast = call.op == Op::Broadcast, root = call.peer == rank();
   const bool gives = call.op != Op::Recv && (!broadcast || root), gets = call.op != Op::Send && (!broadcast || !root);
-  const auto on_host = [this](const Elements& x) {
+  const auto room_for = [this](const Elements& x) {
     return std::make_shared<Tensor>(backend_.staging(), Shape{x.count}, x.type);
   };
-  const std::shared_ptr<Tensor> in = on_host(call.in), out = in_place ? in : on_host(call.out);
+  const std::shared_ptr<Tensor> in = room_for(call.in), out = in_place ? in : room_for(call.out);
   if (gives) backend_.copy_out(call.in.data, in->raw(), in->bytes());
   Call staged = call;
   staged.in = elements_of(*in);

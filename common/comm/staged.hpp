@@ -15,6 +15,9 @@ class Staged : public CommDecorator {
   std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at = Site::current()) override;
   Work start(const Call& call) override;  // waits until the kernels before it are done
 
+ protected:
+  Backend& backend() { return backend_; }
+
  private:
   Backend& backend_;
 };

@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/bf16.hpp"
 #include "common/check.hpp"
 #include "common/support/safetensors_header.hpp"
 
@@ -24,8 +25,6 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 constexpr int64_t kLengthBytes = 8;
 
 std::string reason() { return std::generic_category().message(errno); }
-
-float from_bf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 float from_f16(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
@@ -51,7 +50,7 @@ bool convert(StoredType type, std::span<const std::byte> from, std::span<To> to)
   if constexpr (std::is_floating_point_v<To>) {
     if (type == StoredType::F64) return convert<double>(from, to, same), true;
     if (type == StoredType::F32) return convert<float>(from, to, same), true;
-    if (type == StoredType::BF16) return convert<uint16_t>(from, to, from_bf16), true;
+    if (type == StoredType::BF16) return convert<BFloat16>(from, to, same), true;
     if (type == StoredType::F16) return convert<uint16_t>(from, to, from_f16), true;
   }
   if constexpr (std::is_same_v<To, int64_t>) {

@@ -29,22 +29,6 @@ int64_t cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-struct Node {
-  int ranks = 1, rank = 0;  // on it; this one among them
-  int first = 0;            // of its ranks, in the world
-};
-Node node_of_this() {
-  MPI_Comm node;
-  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-  Node found;
-  MPI_Comm_size(node, &found.ranks);
-  MPI_Comm_rank(node, &found.rank);
-  MPI_Comm_rank(MPI_COMM_WORLD, &found.first);
-  check(MPI_Bcast(&found.first, 1, MPI_INT, 0, node), "MPI_Bcast");
-  MPI_Comm_free(&node);
-  return found;
-}
-
 // Memory and swap of this node, or the control group's limit where that is less. Bytes.
 double memory_of_node() {
   struct sysinfo info {};
@@ -69,6 +53,24 @@ constexpr double kTogether = 5;
 constexpr double kSharedFault = 0, kNoFault = 1;
 
 }  // namespace
+
+struct Session::Node {
+  int ranks = 1, rank = 0;  // on it; this one among them
+  int first = 0;            // of its ranks, in the world
+  static Node of_this_rank();
+};
+
+Session::Node Session::Node::of_this_rank() {
+  MPI_Comm node;
+  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  Node found;
+  MPI_Comm_size(node, &found.ranks);
+  MPI_Comm_rank(node, &found.rank);
+  MPI_Comm_rank(MPI_COMM_WORLD, &found.first);
+  check(MPI_Bcast(&found.first, 1, MPI_INT, 0, node), "MPI_Bcast");
+  MPI_Comm_free(&node);
+  return found;
+}
 
 Session::Session(int argc, char** argv) : argc_(argc), argv_(argv), timeout_(std::make_shared<double>(SessionOptions{}.timeout)) {
   speak_at_the_end(-1);
@@ -101,7 +103,7 @@ int Session::rank() const { return world_->rank(); }
 int Session::size() const { return world_->size(); }
 
 void Session::set_up(const SessionOptions& options) {
-  const Node node = node_of_this();
+  const Node node = Node::of_this_rank();
   ranks_of_node_ = node.ranks;
   memory_ = world_->sum(memory_of_node() / static_cast<double>(ranks_of_node_));
   *timeout_ = options.timeout;
@@ -109,10 +111,11 @@ void Session::set_up(const SessionOptions& options) {
   // All ranks compute on one kind of device, or their sums differ.
   const int devices = options.device == "cpu" ? 0 : cuda_devices();
   const bool everywhere = -world_->max(-devices) > 0;
+  bool by_mpi = false;
   if (options.device == "cuda" || (options.device == "auto" && everywhere)) {
     const int device = devices ? node.rank % devices : 0;
     together(*world_, [&] { backend_ = make_cuda_backend(device, options.tf32); });
-    transport_ = connect_gpus(options.nccl, device) ? "nccl" : size() > 1 && mpi_takes_gpu_memory() ? "mpi" : "staged";
+    by_mpi = !connect_gpus(options.nccl, device, node);
   } else {
     backend_ = make_cpu_backend(static_cast<int>(threads_));
     if (options.tf32 && rank() == 0) std::cerr << "note: --tf32 does nothing on the CPU: its f32 products are f32\n";
@@ -123,28 +126,29 @@ void Session::set_up(const SessionOptions& options) {
     checked_ = checked.get();
     world_ = std::move(checked);
   }
-  if (transport_ == std::string("staged")) world_ = std::make_unique<Staged>(std::move(world_), *backend_);
-  if (transport_ == std::string("mpi")) world_ = std::make_unique<Direct>(std::move(world_), *backend_);
+  if (by_mpi && size() > 1 && mpi_takes_gpu_memory())
+    world_ = std::make_unique<Direct>(std::move(world_), *backend_);
+  else if (by_mpi)
+    world_ = std::make_unique<Staged>(std::move(world_), *backend_);
   if (options.trace.empty()) return;
   trace_ = std::make_unique<TraceFile>(options.trace, *world_, *backend_);
   watch().record(kMaxTraceEvents);
 }
 
 // NCCL takes one rank a GPU. Which GPU a number means differs by process (CUDA_VISIBLE_DEVICES), so cards are compared.
-bool Session::connect_gpus(const std::string& nccl, int device) {
-  const Node node = node_of_this();
+bool Session::connect_gpus(const std::string& nccl, int device, const Node& node) {
   const std::string mine = cat(node.first, " ");
   const auto all = world_->all_gather_text(mine + cuda_device_id(device));
   const std::set<std::string> cards(all.begin(), all.end());
   const auto here = std::ranges::count_if(cards, [&](const std::string& card) { return card.starts_with(mine); });
   const bool shared = cards.size() < all.size();
   require_usage(nccl != "shared" || has_nccl(), "--nccl shared: this build has no NCCL; use --nccl off");
-  const char* way = nccl == "shared" ? "they talk by NCCL in a way that is not documented; if it fails, --nccl off"
+  const char* way = nccl == "shared" ? "they talk by NCCL in a way that is not documented before NCCL 2.30; if it fails, --nccl off"
                                      : "they talk by way of the host's memory, and are no faster than one rank for each";
   if (node.rank == 0 && node.ranks > here)
     std::cerr << cat("note: ", node.ranks, " ranks share ", here, here == 1 ? " GPU" : " GPUs", ": ", way, "\n");
   if (nccl == "off" || !has_nccl() || size() == 1 || (shared && nccl != "shared")) return false;
-  if (shared) let_ranks_share_a_gpu(rank());
+  if (shared) let_ranks_share_a_gpu(rank(), node.ranks == size());
   std::unique_ptr<Comm> connected;
   together(*world_, [&] { connected = make_nccl_comm(*world_, *backend_, timeout_); });
   host_ = std::exchange(world_, std::move(connected));
@@ -179,7 +183,7 @@ Activity& Session::watch() {
   activity_ = std::make_unique<Activity>();
   observed().observe([this](const Kernel& kernel) { activity_->kernel(kernel); }, Times::OfWork);
   if (rank() == 0 && backend_->memory().device() != Device::Cpu)
-    std::cerr << "note: each kernel is waited for, so that the table of times is true; --quiet leaves both out\n";
+    std::cerr << "note: each kernel is waited for, so that its time is true; --quiet without --trace leaves that out\n";
   world_ = std::make_unique<Timed>(std::move(world_), *activity_);
   return *activity_;
 }

@@ -44,9 +44,6 @@ class Session {
   // Makes the backend; from here on the world's calls are checked where that is asked for. Cli::parse calls it.
   // Collective.
   void set_up(const SessionOptions& options);
-  // How ranks carry what lies on a GPU: "nccl"; "mpi", which says that it takes it (direct.hpp); or "staged" by way of the host's
-  // memory, which always works. "host" where there is no GPU.
-  const char* transport() const { return transport_; }
   // Its first call says, on rank 0's stderr, that a node has more ranks than cores, where it has.
   Backend& backend();
   bool has_bf16();  // whether the devices of all ranks compute well in bf16. Collective
@@ -75,6 +72,10 @@ class Session {
   [[noreturn]] void abort(const std::string& what);
 
  private:
+  struct Node;
+  // Each rank has a backend of a GPU, this one that of `device`. True: their world is NCCL's now.
+  bool connect_gpus(const std::string& nccl, int device, const Node& node);
+
   int argc_;
   char** argv_;
   std::shared_ptr<double> timeout_;
@@ -88,8 +89,6 @@ class Session {
   std::unique_ptr<Comm> host_;              // what NCCL's world leaves to MPI; null without NCCL
   std::unique_ptr<Comm> world_, farewell_;  // farewell_: who is through, and nothing else, so that it never mixes with calls
   std::unique_ptr<std::ostream> out_;
-  bool connect_gpus(const std::string& nccl, int device);  // true: by NCCL
-  const char* transport_ = "host";
   int64_t threads_ = 1, ranks_of_node_ = 1;
   double memory_ = 0;
   bool set_out_ = false;  // something was computed

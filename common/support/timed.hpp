@@ -6,9 +6,10 @@
 
 namespace course {
 
-// Around a Comm that it owns; the Activity outlives it. split() gives a Timed around the part. A collective ends when
-// it is first seen to be complete: by the poll that finds it so; on a GPU, by a wait that puts what follows behind it. Groups of one are not told of: nothing is sent. Values
-// of the host (see recorder.hpp) are named "host all-reduce", tensors by their axis, "tp all-reduce".
+// Around a Comm that it owns; the Activity outlives it. split() gives a Timed around the part. A collective ends when a poll
+// first sees it complete. Work::wait() polls until then, on a GPU too: what is timed waits for the device. Groups of one are
+// not told of: nothing is sent. Values of the host (see recorder.hpp) are named "host all-reduce", tensors by their axis, "tp
+// all-reduce".
 class Timed : public CommDecorator {
  public:
   Timed(std::unique_ptr<Comm> inner, Activity& activity) : CommDecorator(std::move(inner)), activity_(&activity) {}

@@ -9,10 +9,10 @@
 
 namespace course {
 
-void write_aside(const std::filesystem::path& path, const std::string& text) {
+void write_aside(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write) {
   const std::filesystem::path aside = cat(path.string(), ".", getpid(), ".part");  // two programs may write one file
   std::ofstream file(aside, std::ios::binary);
-  file << text;
+  write(file);
   file.close();
   std::error_code error;
   if (file) std::filesystem::rename(aside, path, error);
@@ -20,6 +20,10 @@ void write_aside(const std::filesystem::path& path, const std::string& text) {
   std::error_code ignored;
   std::filesystem::remove(aside, ignored);
   fail(cat(path.string(), ": cannot be written", error ? ": " + error.message() : ""));
+}
+
+void write_aside(const std::filesystem::path& path, const std::string& text) {
+  write_aside(path, [&](std::ostream& out) { out << text; });
 }
 
 }  // namespace course

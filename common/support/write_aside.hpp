@@ -2,12 +2,15 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <ostream>
 #include <string>
 
 namespace course {
 
-// Writes `text` beside `path`, under a name of this process, and renames it: what had the name stays until then. Throws Error
-// with the path where it cannot; nothing is left aside.
+// `write` writes beside `path`, under a name of this process, and the file is renamed then: what had the name stays until then.
+// Throws Error with the path where it cannot; nothing is left aside.
+void write_aside(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write);
 void write_aside(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace course

@@ -1,15 +1,16 @@
 """Tests of benchmarks/bench.py with programs that only say their time: no build, no torch."""
 import contextlib
 import io
-import json
 import sys
 import tempfile
 import unittest
 import unittest.mock
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / folder) for folder in ("benchmarks", "tools")]
+sys.dont_write_bytecode = True
 import bench  # noqa: E402
+from course_base import Stop  # noqa: E402
 
 # Says the next of the milliseconds in the file beside it, after some other line.
 PROGRAM = """#!/bin/sh
@@ -47,10 +48,11 @@ class Bench(unittest.TestCase):
             python.chmod(0o755)
             arguments = arguments + ["--torch", str(python)]
         said = io.StringIO()
-        none = unittest.mock.patch.object(bench, "find_torch", return_value=None)
+        none = unittest.mock.patch.object(bench, "find_torch", return_value=(None, "no torch here"))
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()), \
                 none if peer_times is None else contextlib.nullcontext():
-            code = bench.main(bench.parse(arguments), launcher, self.folder)
+            options = bench.parse(arguments)
+            code = bench.main(options, bench.find_torch(options.torch), launcher, self.folder)
         self.assertEqual(code, 0)
         return said.getvalue()
 
@@ -61,7 +63,7 @@ class Bench(unittest.TestCase):
 
     def test_both_get_the_same_step(self):
         self.bench(["--mesh", "1x4", "--rounds", "1", "--loss-parallel", "--batch", "4"], [1], [1])
-        flags = "--preset small --plan sequence --steps 8 --dp 1 --tp 4 --loss-parallel --batch 4"
+        flags = "--device cpu --preset small --plan sequence --steps 8 --dp 1 --tp 4 --loss-parallel --batch 4"
         for name in ("mpirun", "torch"):
             log = (self.folder / f"{name}.log").read_text()
             self.assertTrue(log.rstrip().endswith(flags), log)
@@ -73,7 +75,7 @@ class Bench(unittest.TestCase):
 
     def test_a_program_that_fails_is_named_with_its_words(self):
         for time, words in (("dies", "it went wrong"), ("mute", "ended with code 0")):
-            with self.assertRaises(SystemExit) as stopped:
+            with self.assertRaises(Stop) as stopped:
                 self.bench(["--mesh", "1x2"], [time], [1])
             self.assertIn(words, str(stopped.exception))
 
@@ -81,9 +83,20 @@ class Bench(unittest.TestCase):
         self.assertIn("| – |", self.bench(["--preset", "tiny", "--mesh", "2x2", "--rounds", "1"], [1], [1]))
 
     def test_a_named_python_must_have_a_torch(self):
-        with self.assertRaises(SystemExit) as stopped:
-            bench.find_torch("/nowhere/python")
-        self.assertIn("/nowhere/python", str(stopped.exception))
+        for gpu in (False, True):
+            with self.assertRaises(Stop) as stopped:
+                bench.find_torch("/nowhere/python", gpu)
+            self.assertIn("/nowhere/python", str(stopped.exception))
+            self.assertEqual(stopped.exception.code, 2)
+
+    def test_a_torch_that_sees_no_gpu_is_for_the_processor(self):
+        python = self.folder / "python"
+        python.write_text("#!/bin/sh\necho 9.9.9 False\n")
+        python.chmod(0o755)
+        self.assertEqual(bench.find_torch(str(python)), (str(python), "9.9.9"))
+        self.assertEqual(bench.find_torch(str(python), gpu=True), (None, "torch 9.9.9 sees no GPU"))
+        with unittest.mock.patch.object(bench, "PYTHONS", ["/nowhere/python"]):
+            self.assertEqual(bench.find_torch(None), (None, "no torch here"))
 
     def test_flags_that_cannot_be(self):
         for flags in (["--mesh", "2y"], ["--mesh", "0x2"], ["--rounds", "0"], ["--what"]):

@@ -8,7 +8,6 @@ import importlib.machinery
 import importlib.util
 import io
 import json
-import math
 import os
 import re
 import signal
@@ -19,11 +18,9 @@ import tempfile
 import time
 import unittest
 import unittest.mock
-import xml.etree.ElementTree as xml
 from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "course"
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def load():
@@ -36,6 +33,7 @@ def load():
 
 
 course = load()
+import course_base as base  # noqa: E402
 
 
 class InAFolder(unittest.TestCase):
@@ -47,7 +45,7 @@ class InAFolder(unittest.TestCase):
         self.root = Path(folder.name).resolve()
         for name in ("01_column_row_split", "05_sharded_mlp", "09_llama", "13_two_dimensional"):
             (self.root / "chapters" / name).mkdir(parents=True)
-        for patch in (unittest.mock.patch.object(course, "ROOT", self.root),
+        for patch in (unittest.mock.patch.object(course, "ROOT", self.root), unittest.mock.patch.object(base, "ROOT", self.root),
                       unittest.mock.patch.dict(os.environ, {"COURSE_BUILD": ""})):
             patch.start()
             self.addCleanup(patch.stop)
@@ -173,68 +171,11 @@ class Run(InAFolder):
         self.assertEqual(code, 0)
         self.assertTrue((self.root / re.search(r"runs/\S+/loss\.svg", out).group()).exists())
 
-    def test_text_files_have_a_nan(self):
-        self.assertTrue(math.isnan(course.read_metrics(self.written(METRICS))[0][1][1]))
-
-    def test_a_step_taken_twice_counts_once(self):
-        steps = course.read_metrics(self.written([*METRICS, {"kind": "step", "step": 3, "loss": 6.0}]))[0]
-        self.assertEqual([step for step, _ in steps], [1, 2, 3, 4])
-        self.assertEqual(steps[2], (3, 6.0))
-
-    def written(self, rows):
-        path = self.root / "metrics.jsonl"
-        path.write_text("\n".join(map(json.dumps, rows)))
-        return path
-
 
 METRICS = [{"kind": "config", "preset": "small"}, {"kind": "validation", "step": 0, "loss": 8.3},
            {"kind": "step", "step": 1, "loss": 8.25}, {"kind": "step", "step": 2, "loss": None},
            {"kind": "step", "step": 3, "loss": 6.5}, {"kind": "step", "step": 4, "loss": 5.5},
            {"kind": "validation", "step": 4, "loss": 5.25}, {"kind": "summary"}]
-
-
-class Curve(unittest.TestCase):
-    def drawn(self, steps, validations):
-        return xml.fromstring(course.loss_svg(steps, validations))
-
-    def test_the_points_lie_where_they_should(self):
-        picture = self.drawn([(1, 8.0), (2, 6.0), (3, 4.0)], [(0, 8.0), (3, 4.0)])
-        line = [p for p in picture.iter(SVG + "path") if p.get("class") == "train"][0].get("d")
-        (x1, y1), (x2, y2), (x3, y3) = [tuple(map(float, p.split())) for p in re.split("[ML]", line)[1:]]
-        self.assertAlmostEqual(x2 - x1, x3 - x2, delta=0.2)
-        self.assertAlmostEqual(y2 - y1, y3 - y2, delta=0.2)
-        self.assertLess(x1, x2)
-        self.assertLess(y1, y2)                             # a smaller loss lies lower: y grows downwards
-        last = list(picture.iter(SVG + "circle"))[1]
-        self.assertAlmostEqual(float(last.get("cx")), x3, delta=0.1)
-        self.assertAlmostEqual(float(last.get("cy")), y3, delta=0.1)
-
-    def test_it_says_in_words_what_it_shows(self):
-        picture = self.drawn([(1, 8.0), (2, 4.0)], [(0, 8.5), (2, 4.5)])
-        self.assertEqual(picture.find(SVG + "title").text, "Loss curve")
-        for number in ("8.00", "4.00", "8.50", "4.50", "2 steps"):
-            self.assertIn(number, picture.find(SVG + "desc").text)
-        self.assertIn("(prefers-color-scheme: dark)", picture.find(SVG + "style").text)
-
-    def test_losses_that_are_not_finite_break_the_line_only(self):
-        for bad in (math.nan, math.inf, -math.inf):
-            text = course.loss_svg([(1, 8.0), (2, bad), (3, 6.0), (4, 5.0)], [(0, bad), (4, 5.0)])
-            picture = xml.fromstring(text)
-            numbers = " ".join(v for e in picture.iter() for k, v in e.items() if k in ("d", "x", "y", "cx", "cy"))
-            self.assertNotRegex(numbers, "nan|inf")
-            line = [p for p in picture.iter(SVG + "path") if p.get("class") == "train"][0].get("d")
-            self.assertEqual(re.sub("[^ML]", "", line), "MML")
-
-    def test_little_to_draw(self):
-        for steps, validations in (([(1, 5.0)], []), ([], [(0, 5.0)]), ([(1, math.nan)], [(0, math.nan)]), ([(3, 2.0), (4, 2.0)], []),
-                                   ([(s, 1e9) for s in range(1, 9)], [(0, 1e-9)])):
-            picture = self.drawn(steps, validations)
-            self.assertGreater(len(list(picture.iter(SVG + "text"))), 4)
-
-    def test_ticks_are_round_and_cover(self):
-        for low, high in ((0, 200), (1, 20), (3.07, 8.41), (5, 5), (0.001, 0.0042), (-3, 7), (0, 1)):
-            found = course.ticks(low, high)
-            self.assertTrue(found[0] <= low and found[-1] >= high and 2 <= len(found) <= 9, (low, high, found))
 
 
 class Text(InAFolder):
@@ -468,10 +409,14 @@ class SetUp(InAFolder):
             with unittest.mock.patch.object(course.shutil, "which", lambda name: "/usr/bin/" + name):
                 self.assertEqual(course.launcher(), "mpirun." + family)
 
+    def test_open_mpi_is_told_once_for_all_children(self):
+        self.main("help")
+        self.assertIn(":oversubscribe", course.capture(["env"])[1])
+
     def test_an_old_compiler_is_named(self):
         old = course.Need(["g++"], "C++ compiler", True, tool="g++", least=(12,))
         for text, wrong in (("g++ (Debian) 11.4.0", "g++ 11.4.0 is too old, 12"), ("g++ (Debian) 12.2.0", ""), ("g++ 14.1", "")):
-            with unittest.mock.patch.object(course, "capture", lambda command: (0, text)):
+            with unittest.mock.patch.object(base, "capture", lambda command: (0, text)):
                 self.assertEqual(course.too_old(old)[:len(wrong) or None], wrong)
 
 
@@ -494,6 +439,14 @@ class Children(unittest.TestCase):
         self.assertEqual(course.call(["sh", "-c", "kill -9 $$"]), 137)
         self.assertEqual(course.capture(["no-such-program"])[0], 127)
         self.assertEqual(course.capture(["sleep", "9"], 0.1)[0], 124)
+        self.assertEqual(course.capture([tempfile.gettempdir()])[0], 127)
+
+    def test_what_is_said_on_stderr_is_kept_apart_on_request(self):
+        command = ["sh", "-c", "echo out; echo err >&2; exit 4"]
+        self.assertEqual(course.capture(command), (4, "out\nerr\n"))
+        self.assertEqual(course.capture(command, apart=True), (4, "out\n", "err\n"))
+        self.assertEqual(course.capture(["no-such-program"], apart=True), (127, "", "no-such-program: not found"))
+        self.assertEqual(course.capture(["sleep", "9"], 0.1, apart=True), (124, "", "sleep: no answer within 0.1 seconds"))
 
     def test_ctrl_c_ends_the_child_and_is_130(self):
         """The real thing: a script that runs a child, and a signal."""

@@ -1,6 +1,5 @@
 """Tests of what ./course does for GPUs: who is here, bundle/, the report. They build nothing and need no GPU and no network."""
 import contextlib
-import ctypes
 import io
 import json
 import os
@@ -11,13 +10,13 @@ import unittest.mock
 import zipfile
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2] / "tools")]
-sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from test_course import InAFolder, base, course  # noqa: E402
+import bench  # noqa: E402
 import course_bundle as bundle  # noqa: E402
 import course_gpu as gpu  # noqa: E402
 import course_gpu_check as check  # noqa: E402
 import course_gpu_report as report  # noqa: E402
-from test_course import InAFolder, course  # noqa: E402
 
 
 class Driver:
@@ -95,6 +94,29 @@ class UseOfTheBundle(InAFolder):
         (self.root / "bundle" / "manifest.json").write_text(json.dumps({"machine": "z80"}))
         self.assertFalse(self.used(missing=True)[0])
 
+    def test_its_mpi_comes_before_the_systems(self):
+        for folder in (bundle_bin := self.root / "bundle/mpich/bin"), (usr := self.root / "usr"):
+            folder.mkdir(parents=True)
+            for name in ("mpicxx", "mpirun", "mpicxx.mpich", "mpirun.mpich")[:2 if folder == bundle_bin else 4]:
+                (folder / name).touch(0o755)
+        with unittest.mock.patch.dict(os.environ, {"PATH": str(usr), "CMAKE_PREFIX_PATH": ""}):
+            self.assertEqual(course.mpi_pair(), (f"{usr}/mpicxx.mpich", f"{usr}/mpirun.mpich"))
+            needs = [course.Need(["catch2"], "Catch2", False)]
+            with unittest.mock.patch.object(course, "needs", lambda: needs):
+                course.use_bundle()
+            self.assertEqual(course.mpi_pair(), (f"{bundle_bin}/mpicxx", f"{bundle_bin}/mpirun"))
+
+    def test_it_is_asked_for_of_the_build_that_is_meant(self):
+        (self.root / "build-emulate").mkdir()
+        (self.root / "build-emulate" / "CMakeCache.txt").write_text(f"MPI_CXX_COMPILER:FILEPATH={self.root}/bundle/mpich/bin/mpicxx\n")
+        for words, used in (["test", "--emulate"], True), (["test"], False), (["gpu-check", "--emulate"], True):
+            with unittest.mock.patch.multiple(course, needs=lambda: [], slow_needs=lambda: [], configure=lambda *_: None, build=lambda *_: None,
+                                              call=lambda *_: 0), \
+                    unittest.mock.patch.object(check, "main", lambda *_: 0), \
+                    unittest.mock.patch.dict(os.environ, {"PATH": os.environ["PATH"], "CMAKE_PREFIX_PATH": "", "COURSE_BUILD": ""}):
+                self.assertEqual(self.main(*words)[0], 0)
+                self.assertEqual(course.bundled(), used, words)
+
     def test_nothing_is_installed_where_it_is_used(self):
         needs = [course.Need(["nice"], "nice", False, "slower")]
         with unittest.mock.patch.multiple(course, needs=lambda: needs, bundled=lambda: True, capture=unittest.mock.DEFAULT) as patched:
@@ -104,18 +126,20 @@ class UseOfTheBundle(InAFolder):
 
 class Doctor(InAFolder):
     def said(self, cards, nvcc, cache):
-        with unittest.mock.patch.multiple(gpu, cards=lambda: cards, nvcc=lambda: nvcc), unittest.mock.patch.multiple(
-                course, cache=lambda: cache, capture=lambda command: (0, "release 13.0, V13.0.88")):
+        with unittest.mock.patch.multiple(gpu, cards=lambda: cards, nvcc=lambda: nvcc), unittest.mock.patch.object(
+                course, "cache", lambda: cache), unittest.mock.patch.object(base, "capture", lambda command: (0, "release 13.0, V13.0.88")):
             return course.examine_gpu()
 
     def test_what_it_says_of_gpus(self):
         one = ([{"name": "NVIDIA H100", "capability": "9.0", "gib": 80}], "")
         card, none = "NVIDIA H100 (compute capability 9.0, 80 GiB)", ([], "no GPU driver")
-        with_cuda, without = {"CMAKE_CUDA_FLAGS_RELEASE": "-O3"}, {"COURSE_CUDA": "auto"}
+        with_cuda, without = {"COURSE_CUDA": "auto", "COURSE_CUDA_CHOSEN": "on"}, {"COURSE_CUDA": "auto", "COURSE_CUDA_CHOSEN": "off"}
         self.assertEqual(self.said(one, "nvcc", with_cuda), ("ok", f"CUDA 13.0, {card}", ""))
         self.assertEqual(self.said(one, "nvcc", {}), ("ok", f"CUDA 13.0, {card}", ""))
         self.assertEqual(self.said(one, "nvcc", without), ("note", f"CUDA 13.0, {card}: this build does not use it", "./course setup"))
-        self.assertEqual(self.said(one, "nvcc", {"COURSE_CUDA": "off"})[2], "cmake -B build -DCOURSE_CUDA=auto && ./course setup")
+        for once_on in {}, {"CMAKE_CUDA_FLAGS": ""}:           # what an earlier build left in the cache says nothing
+            self.assertEqual(self.said(one, "nvcc", {"COURSE_CUDA": "off", "COURSE_CUDA_CHOSEN": "off", **once_on})[1:],
+                             (f"CUDA 13.0, {card}: this build does not use it", "cmake -B build -DCOURSE_CUDA=auto && ./course setup"))
         self.assertEqual(self.said(one, None, without)[:2], ("note", f"{card}, and no CUDA toolkit: the build is for processors"))
         self.assertEqual(self.said(none, "nvcc", without), ("note", "no GPU here (no GPU driver); CUDA 13.0", ""))
         self.assertEqual(self.said(none, None, without), ("ok", "no GPU here (no GPU driver); no CUDA toolkit", ""))
@@ -143,10 +167,26 @@ class Making(unittest.TestCase):
         old = self.folder / "bundle" / "old"
         old.parent.mkdir()
         old.write_text("of before")
-        with unittest.mock.patch.object(bundle, "fetch", side_effect=bundle.Wrong("PyPI does not give mpich")):
-            with self.assertRaises(bundle.Wrong):
+        with unittest.mock.patch.object(bundle, "fetch", side_effect=base.Stop("PyPI does not give mpich")):
+            with self.assertRaises(base.Stop):
                 bundle.fill(self.folder / "bundle", ["false"])
-        self.assertEqual(list(self.folder.rglob("*")), [old.parent, old])
+            self.assertEqual(list(self.folder.rglob("*")), [old.parent, old])
+            whole = self.folder / "whole"
+            for _ in range(2):                              # a try that failed is not in the way of the next
+                with self.assertRaisesRegex(base.Stop, "PyPI does not give mpich"):
+                    bundle.main([str(whole)], ["false"])
+                self.assertEqual(list(whole.rglob("*")), [])
+
+    def test_what_is_too_large_is_not_left(self):
+        wheel = self.folder / "mpich.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr("m.data/data/lib/libmpi.so", "linker script")
+        mpich = bundle.Wheel("mpich", "1", "", "free", {"m.data/data": "mpich"})
+        with unittest.mock.patch.multiple(bundle, WHEELS=[mpich], DEBIAN=[], fetch=lambda *_: {"mpich": wheel}, MOST_BYTES=10**6):
+            with self.assertRaisesRegex(base.Stop, "1 MB are more than the 1 that it may be"):
+                bundle.fill(self.folder / "bundle", ["pip"], beside=10**6)
+            self.assertEqual(list(self.folder.iterdir()), [wheel])
+            self.assertEqual(bundle.fill(self.folder / "bundle", ["pip"], beside=7), 7 + bundle.size_of((self.folder / "bundle").rglob("*")))
 
     def test_what_cannot_be_is_one_line(self):
         full = self.folder / "full"
@@ -155,14 +195,21 @@ class Making(unittest.TestCase):
         for arguments, pip, code, words in (([str(full)], ["pip"], 2, "new or empty"), ([str(bundle.ROOT / "x")], ["pip"], 2, "outside the course"),
                                             (["a", "b"], ["pip"], 2, "takes one folder"), (["--nosuch"], ["pip"], 2, "takes one folder"),
                                             ([], None, 1, "pip is missing")):
-            said = io.StringIO()
-            with contextlib.redirect_stderr(said):
-                self.assertEqual(bundle.main(arguments, pip), code, arguments)
-            self.assertIn(words, said.getvalue())
-            self.assertEqual(len(said.getvalue().splitlines()), 1)
+            with self.assertRaises(base.Stop) as stopped:
+                bundle.main(arguments, pip)
+            self.assertEqual(stopped.exception.code, code, arguments)
+            self.assertIn(words, str(stopped.exception))
+            self.assertEqual(len(str(stopped.exception).splitlines()), 1)
+
+    def test_without_git_what_was_built_and_the_peer_stay_behind(self):
+        for name in ("course", "common/a.cpp", ".peer/lib/torch.so", "build/a.o", "build-gpu/a.o", "runs/1/m", "bundle/b"):
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).touch()
+        with unittest.mock.patch.object(bundle, "ROOT", self.folder), unittest.mock.patch.object(bundle, "output_of", lambda *_: ""):
+            self.assertEqual(sorted(bundle.sources()), [self.folder / "common/a.cpp", self.folder / "course"])
 
     def test_no_network_is_one_line(self):
-        with self.assertRaisesRegex(bundle.Wrong, r"PyPI does not give mpich 4.0.3, ninja 1.13.2: "):
+        with self.assertRaisesRegex(base.Stop, r"PyPI does not give mpich 4.0.3, ninja 1.13.2: "):
             bundle.fetch(bundle.WHEELS, [sys.executable, "-c", "import sys; sys.exit('no route')"], self.folder)
 
 
@@ -199,7 +246,7 @@ class Report(unittest.TestCase):
 
     def test_a_group_that_runs_nothing_has_failed(self):
         report = self.report()
-        with unittest.mock.patch.object(check, "run", lambda command, timeout=None: (8, "", "No tests were found!!!")):
+        with unittest.mock.patch.object(check, "capture", lambda command: (8, "No tests were found!!!")):
             check.run_tests(report, [("chapter 01", ["-L", "x"]), ("chapter 02", ["-L", "y"])], self.folder, 1, lambda line: None)
         self.assertEqual([(t["group"], t["result"]) for t in report.tests], [("chapter 01", "FAILED"), ("chapter 02", "FAILED")])
 
@@ -237,8 +284,8 @@ class Report(unittest.TestCase):
         report = self.report()
         answers = iter([(2, "", "--dtype mixed: no bf16"), (1, "", "rank 0: an error"), (0, '{"tokens_per_s": 5}\n', ""), (0, "no json", "")])
         for name in "abcd":
-            with unittest.mock.patch.object(check, "run", lambda command: next(answers)):
-                _, why, code = check.last_json(["x"])
+            with unittest.mock.patch.object(bench, "capture", lambda command, timeout, apart: next(answers)):
+                _, why, code = bench.last_json(["x"])
             check.timed(report, name, code, why)
         self.assertEqual([(t["name"], t["result"]) for t in report.tests], [("a", "skipped"), ("b", "FAILED"), ("c", "passed"), ("d", "FAILED")])
 
@@ -252,24 +299,31 @@ class Figures(unittest.TestCase):
         machine = {"date": "", "emulated": False, "cores": 1, "card": "", "driver": "", "driver_cuda": "", "toolkit": ""}
         self.report, self.asked = report.Report(Path(folder.name), machine), []
 
-    def answer(self, command, timeout=None):
+    def answer(self, command, timeout, apart):
         words = [str(word) for word in command]
         self.asked.append(words)
         if any("torch_attention" in word for word in words):
-            return (0, '{"name": "attention", "us": 30.0}\n{"name": "attention_backward", "us": 90.0}\n', "") if "f32" in words else (1, "", "no")
+            return (0, '{"name": "attention", "us": 30.0}\n{"name": "attention_backward", "us": 90.0}\n', "") if "f32" in words else (
+                1, "", "a line\nCUDA error: out of memory")
         if any("torch_llama" in word for word in words):
             return 0, '{"tokens_per_s": 1000, "step_ms": 8}\n', ""
         if any("gpu_kernels" in word for word in words):
             lines = [{"name": "copy", "dtype": "f32", "us": 2.0, "gb_per_s": 3000.0, "of_copy": 1.0},
-                     {"name": "attention", "dtype": "f32", "us": 40.0, "shape": "s"}, {"name": "rms_norm", "dtype": "bf16", "refused": "no bf16 here"},
+                     {"name": "attention", "dtype": "f32", "us": 40.0, "shape": "s"},
+                     {"name": "attention", "dtype": "bf16", "us": 20.0, "shape": "s"}, {"name": "rms_norm", "dtype": "bf16", "refused": "no bf16 here"},
                      {"name": "matmul, a", "dtype": "f32", "us": 4.0, "shape": "s", "tflop_per_s": 50.0, "of_cublas": 0.9}]
             return 0, "".join(json.dumps(line) + "\n" for line in lines if line["dtype"] in words), ""
         if "mixed" in words:
-            return 2, "", "--dtype mixed: bf16 is not built yet"
+            return 2, "", "--device cuda: GPU 0, Some GPU, has compute capability 7.5, at the least 8.0 is needed; use --device cpu"
         return 0, json.dumps({"tokens_per_s": 900 / int(words[2]), "step_ms": 9}) + "\n", ""
 
+    @contextlib.contextmanager
+    def answers(self):
+        with unittest.mock.patch.object(check, "capture", self.answer), unittest.mock.patch.object(bench, "capture", self.answer):
+            yield
+
     def test_ratios_and_where_they_come_from(self):
-        with unittest.mock.patch.object(check, "run", self.answer):
+        with self.answers():
             for figures in (check.step_figures, check.kernel_figures):
                 figures(self.report, False, Path("build-gpu"), "mpirun", ("python3", "PyTorch 2.11"), lambda line: None)
         rows = {(f["group"], f.get("dtype") or f["ranks"], f.get("kernel") or f.get("product")): f for f in self.report.figures}
@@ -278,7 +332,9 @@ class Figures(unittest.TestCase):
         self.assertIsNone(rows["A training step, one rank", "mixed", None]["ours / PyTorch"])
         shared = "Ranks that share the GPUs here: what sharing costs, no speed-up"
         self.assertEqual([rows[shared, ranks, None]["of one rank"] for ranks in (2, 4)], [0.5, 0.25])
-        self.assertEqual(rows["Attention", "f32", "attention"]["PyTorch / ours"], 0.75)
+        self.assertEqual((rows["Attention", "f32", "attention"]["PyTorch / ours"], rows["Attention", "f32", "attention"]["note"]), (0.75, ""))
+        failed = rows["Attention", "bf16", "attention"]     # its peer did
+        self.assertEqual((failed["us"], failed["PyTorch / ours"], failed["note"]), (20.0, None, "CUDA error: out of memory"))
         self.assertEqual(rows["Matrix products", "f32", "matmul, a"]["of cuBLAS alone"], 0.9)
         self.assertEqual(rows["Kernels that move memory", "f32", "copy"]["GB/s"], 3000)
         results = {t["name"]: t["result"] for t in self.report.tests}
@@ -289,10 +345,12 @@ class Figures(unittest.TestCase):
                 self.assertEqual((flags["--preset"], flags["--batch"], flags["--device"]), ("article", "16", "cuda"))
 
     def test_without_a_torch_its_columns_say_why(self):
-        with unittest.mock.patch.object(check, "run", self.answer):
+        with self.answers():
             check.step_figures(self.report, False, Path("b"), "mpirun", (None, "no torch here"), lambda line: None)
+            check.kernel_figures(self.report, False, Path("b"), "mpirun", (None, "no torch here"), lambda line: None)
         self.assertEqual(self.report.figures[0]["note"], "no torch here")
         self.assertNotIn("ours / PyTorch", self.report.figures[0])
+        self.assertEqual([f["note"] for f in self.report.figures if f["group"] == "Attention"], ["no torch here"] * 2)
 
 
 class GpuCheck(InAFolder):
@@ -308,17 +366,41 @@ class GpuCheck(InAFolder):
         self.assertEqual(check.definitions(options), ["-DCOURSE_CUDA=on", "-DCMAKE_CUDA_ARCHITECTURES=86-real;90-real"])
         options.machine["nccl"] = "/opt/nvidia/nccl"
         self.assertEqual(check.definitions(options)[2:], ["-DNCCL_ROOT=/opt/nvidia/nccl"])
-        self.assertEqual(check.definitions(check.parse(["--emulate"])), ["-DCOURSE_CUDA=emulate"])
+        self.assertEqual(check.definitions(check.parse(["--emulate"])), [])
+
+    def test_what_it_learns_of_the_machine(self):
+        options = check.parse([])
+        with unittest.mock.patch.multiple(gpu, cards=lambda: ([{"name": "NVIDIA H100", "capability": "9.0", "gib": 80}], ""),
+                                          nvcc=lambda: "nvcc", driver_version=lambda: ("580.1", "13.0")), \
+                unittest.mock.patch.object(base, "capture", lambda command: (0, "Cuda compilation tools, release 13.0, V13.0.88")), \
+                unittest.mock.patch.object(bench, "PYTHONS", []):
+            check.find_device(options)
+        self.assertEqual((options.machine["toolkit"], options.machine["driver"], options.machine["nccl"]), ("13.0.88", "580.1", ""))
+        self.assertEqual(options.peer, (None, "no torch here"))
+
+    def test_a_named_python_must_have_a_torch(self):
+        code, out, err = self.main("gpu-check", "--emulate", "--torch", "/nowhere/python")
+        self.assertEqual((code, out, err), (2, "", "course: --torch /nowhere/python: that Python cannot import torch\n"))
+
+    def test_its_build_lies_beside_the_one_that_is_named(self):
+        for before, flags, folder in ("", ["--emulate"], "build-emulate"), ("elsewhere", ["--emulate"], "elsewhere-emulate"), ("x", [], "x-gpu"):
+            with unittest.mock.patch.multiple(course, install_missing=lambda: None, configure=lambda *_: None), \
+                    unittest.mock.patch.multiple(check, find_device=lambda options: None, definitions=lambda options: [],
+                                                 main=unittest.mock.DEFAULT) as mocks, \
+                    unittest.mock.patch.dict(os.environ, {"COURSE_BUILD": before}):
+                mocks["main"].return_value = 0
+                self.assertEqual(self.main("gpu-check", *flags)[0], 0)
+            self.assertEqual(mocks["main"].call_args.args[1], self.root / folder)
 
     def test_a_build_that_fails_is_reported(self):
         options = check.parse(["--emulate", "--out", str(self.root / "out")])
-        check.find_device(options, course.Stop)
+        check.find_device(options)
 
         def make(targets):
             raise course.Stop("the build failed, its words are above")
 
         with contextlib.redirect_stdout(io.StringIO()), self.assertRaises(course.Stop):
-            check.main(options, self.root, "mpirun", make, course.Stop)
+            check.main(options, self.root, "mpirun", make)
         report = json.loads((self.root / "out" / "gpu-report.json").read_text())
         self.assertEqual([(t["name"], t["result"]) for t in report["tests"]], [("build", "FAILED")])
 

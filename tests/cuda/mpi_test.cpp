@@ -1,6 +1,7 @@
 // A GPU's memory goes to MPI by way of Staged, and not by mistake.
 #include "common/comm/mpi_comm.hpp"
 #include "common/comm/staged.hpp"
+#include "tests/common/comm/conforms.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -19,4 +20,9 @@ TEST_CASE("MPI is given no memory of a GPU, and Staged takes it there") {
   Tensor y = make({3}, [&](int64_t i) { return static_cast<float>(i + 10 * r); });
   staged.broadcast(y, P - 1).wait();
   for (int i = 0; i < 3; ++i) CHECK(backend().to_host(y)[i] == static_cast<float>(i + 10 * (P - 1)));
+}
+
+TEST_CASE("staging by way of the host conforms") {
+  Staged staged(make_mpi_comm(MPI_COMM_WORLD, "staged", std::make_shared<double>(40)), backend());
+  conforms(staged);
 }

@@ -1,7 +1,6 @@
 // What a GPU's backend asks of its card, where the emulation can say more than a card.
 #include <cstdlib>
 
-#include "common/backend/cuda/cuda_backend.hpp"
 #include "tests/emulate/kernels.hpp"
 #include "tests/support/catch.hpp"
 
@@ -9,6 +8,7 @@ using namespace course;
 using namespace course::test;
 using Catch::Matchers::Contains;
 using cuda::launch;
+using cuda::Stream;
 
 namespace {
 
@@ -18,7 +18,7 @@ __global__ void read_first(const float* x, float* y) { y[0] = x[0]; }
 
 TEST_CASE("emulation: rope looks at its positions without making the host wait") {
   CudaBackend be(0);
-  Stream other;
+  Stream other(0);
   OnDevice seen(1, other);
   const Tensor table = be.full({4, 1}, 1), positions = be.from_host(std::vector<int32_t>{1, 2}, {2});
   Tensor x = be.full({1, 2, 1, 2}, 3), before = be.full({1}, 1);
@@ -29,7 +29,7 @@ TEST_CASE("emulation: rope looks at its positions without making the host wait")
 }
 
 TEST_CASE("emulation: cuBLAS takes the types and sizes that it takes on a GPU") {
-  Stream stream;
+  Stream stream(0);
   OnDevice a(64, stream), b(64, stream), c(64, stream);
   cublasHandle_t blas;
   REQUIRE(cublasCreate(&blas) == CUBLAS_STATUS_SUCCESS);

@@ -9,6 +9,7 @@ using namespace course;
 using namespace course::test;
 using Catch::Matchers::Contains;
 using cuda::launch;
+using cuda::Stream;
 
 namespace {
 
@@ -83,6 +84,11 @@ __global__ void copy_fours(const float* x, float* y) {
   *reinterpret_cast<FourFloats*>(y) = *reinterpret_cast<const FourFloats*>(x);
 }
 
+template <int n>
+__global__ void add(float* x) {
+  x[threadIdx.x] += n;
+}
+
 __global__ void write_what_is_read(const float* x) { const_cast<float*>(x)[threadIdx.x] = 1; }
 
 }  // namespace
@@ -109,7 +115,7 @@ __global__ void through_a_struct(Pointers p) { p.at[1][threadIdx.x] = p.at[0][th
 }  // namespace
 
 TEST_CASE("emulation: every thread of every block runs, whatever the order") {
-  Stream stream;
+  Stream stream(0);
   OnDevice x(1000, stream);
   launch(number, 4, 256, 0, stream, x.data, x.n);
   const auto values = host(x);
@@ -117,7 +123,7 @@ TEST_CASE("emulation: every thread of every block runs, whatever the order") {
 }
 
 TEST_CASE("emulation: a barrier orders the threads of a block; without it the answer is wrong") {
-  Stream stream;
+  Stream stream(0);
   OnDevice x(256, stream), y(256, stream);
   launch(number, 1, 256, 0, stream, x.data, x.n);
   const auto right = [&] {
@@ -133,7 +139,7 @@ TEST_CASE("emulation: a barrier orders the threads of a block; without it the an
 }
 
 TEST_CASE("emulation: a barrier that not all threads reach is reported") {
-  Stream stream;
+  Stream stream(0);
   OnDevice x(64, stream);
   CHECK_THAT(said([&] { launch(barrier_of_half, 1, 64, 0, stream, x.data); }),
              Contains("barrier_of_half: ") && Contains("a barrier that not all threads reach") && Contains("has ended") &&
@@ -143,7 +149,7 @@ TEST_CASE("emulation: a barrier that not all threads reach is reported") {
 }
 
 TEST_CASE("emulation: shuffles give each lane the other's value, and want all lanes of their mask") {
-  Stream stream;
+  Stream stream(0);
   OnDevice x(64, stream), y(2, stream);
   launch(number, 1, 64, 0, stream, x.data, x.n);
   launch(warp_sums, 1, 64, 0, stream, x.data, y.data);
@@ -155,7 +161,7 @@ TEST_CASE("emulation: shuffles give each lane the other's value, and want all la
 }
 
 TEST_CASE("emulation: a ballot gives every lane a bit of each") {
-  Stream stream;
+  Stream stream(0);
   OnDevice x(64, stream), y(4, stream);
   launch(number, 1, 64, 0, stream, x.data, x.n);
   launch(ballots, 1, 64, 0, stream, x.data, y.data);
@@ -163,7 +169,7 @@ TEST_CASE("emulation: a ballot gives every lane a bit of each") {
 }
 
 TEST_CASE("emulation: four numbers at once begin where their size divides the address") {
-  Stream stream;
+  Stream stream(0);
   OnDevice x(16, stream), y(16, stream);
   launch(number, 1, 16, 0, stream, x.data, x.n);
   CHECK(said([&] { launch(copy_fours, 1, 1, 0, stream, x.data + 4, y.data + 8); }) == "");
@@ -173,7 +179,7 @@ TEST_CASE("emulation: four numbers at once begin where their size divides the ad
 }
 
 TEST_CASE("emulation: memory past an allocation, freed, or not among the arguments is not touched") {
-  Stream stream;
+  Stream stream(0);
   {
     OnDevice x(1024, stream);
     CHECK_THAT(said([&] { launch(number_one_more, 5, 256, 0, stream, x.data, x.n); }),
@@ -194,7 +200,7 @@ TEST_CASE("emulation: memory past an allocation, freed, or not among the argumen
 }
 
 TEST_CASE("a kernel's fault that a later call finds: the words name the kernels started before, and their lines") {
-  Stream stream;
+  Stream stream(0);
   OnDevice x(1024, stream);
   setenv("COURSE_EMULATE_FAULTS", "late", 1);
   int line = 0;
@@ -209,8 +215,15 @@ TEST_CASE("a kernel's fault that a later call finds: the words name the kernels 
                                      "), number (kernel_faults_test.cpp:", line - 1, ")")));
 }
 
+TEST_CASE("a kernel's name is what its source calls it") {
+  const auto name = [](auto* kernel) { return cuda::name_of_kernel(reinterpret_cast<const void*>(kernel)); };
+  CHECK(name(&number) == "number");
+  CHECK(name(&add<3>) == "add<3>");
+  CHECK(cuda::name_of_kernel(nullptr) == "a kernel");
+}
+
 TEST_CASE("emulation: a few bytes past an allocation, inside its page, are found when it is freed") {
-  Stream stream;
+  Stream stream(0);
   float* x = nullptr;
   cuda::check(cudaMallocAsync(reinterpret_cast<void**>(&x), 1000 * sizeof(float), stream), "cudaMallocAsync");
   launch(number_one_more, 4, 256, 0, stream, x, 1000);
@@ -219,7 +232,7 @@ TEST_CASE("emulation: a few bytes past an allocation, inside its page, are found
 }
 
 TEST_CASE("emulation: shared memory is what was asked for, and no more") {
-  Stream stream;
+  Stream stream(0);
   OnDevice y(1, stream);
   launch(fill_shared, 2, 32, 40 * sizeof(float), stream, y.data, 40);
   CHECK(host(y)[0] == 39);
@@ -232,7 +245,7 @@ TEST_CASE("emulation: shared memory is what was asked for, and no more") {
 }
 
 TEST_CASE("emulation: pointers in a struct are found") {
-  Stream stream;
+  Stream stream(0);
   OnDevice x(64, stream), y(64, stream);
   launch(number, 1, 64, 0, stream, x.data, x.n);
   launch(through_a_struct, 1, 64, 0, stream, Pointers{{x.data, y.data}});
@@ -240,7 +253,7 @@ TEST_CASE("emulation: pointers in a struct are found") {
 }
 
 TEST_CASE("emulation: a grid or block that no card can start is refused") {
-  Stream stream;
+  Stream stream(0);
   OnDevice x(1, stream);
   CHECK_THAT(said([&] { launch(number, 1, 1025, 0, stream, x.data, 1); }), Contains("(1025,1,1) threads"));
   CHECK_THAT(said([&] { launch(number, {1, 70000}, 32, 0, stream, x.data, 1); }),

@@ -3,7 +3,9 @@
 
 #include <string>
 
+#include "common/backend/cuda/cuda_backend.hpp"
 #include "common/backend/cuda/launch.hpp"
+#include "tests/support/thrown.hpp"
 
 namespace course::test {
 
@@ -18,24 +20,13 @@ struct OnDevice {
   int64_t n;
   cudaStream_t stream;
 };
-struct Stream {
-  Stream() { cuda::check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
-  ~Stream() { cudaStreamDestroy(stream); }
-  operator cudaStream_t() const { return stream; }
-  cudaStream_t stream;
-};
 
-// What `act` throws, "" for nothing; the emulated GPU is reset then.
+// What `act` throws and where, "" for nothing; the emulated GPU is reset then.
 template <typename Act>
 std::string said(Act act) {
-  std::string text;
-  try {
-    act();
-  } catch (const Error& error) {
-    text = cat(error.what(), " (", error.where(), ")");
-  }
+  const auto error = error_thrown(act);
   cudaDeviceReset();
-  return text;
+  return error ? cat(error->what(), " (", error->where(), ")") : "";
 }
 
 }  // namespace course::test

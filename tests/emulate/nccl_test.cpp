@@ -1,7 +1,6 @@
 // What the emulated NCCL finds, and NCCL itself does not say: it hangs, or gives other numbers.
 #include <nccl.h>
 
-#include "common/backend/cuda/cuda_backend.hpp"
 #include "common/backend/cuda/event.hpp"
 #include "tests/nccl/nccl_world.hpp"
 #include "tests/emulate/kernels.hpp"
@@ -11,6 +10,7 @@ using namespace course;
 using namespace course::test;
 using Catch::Matchers::Contains;
 using cuda::launch;
+using cuda::Stream;
 
 namespace {
 
@@ -33,7 +33,7 @@ struct Alone {
 
 TEST_CASE("emulated NCCL: a kernel that does not wait for a collective is named") {
   Alone alone;
-  Stream compute, communication;
+  Stream compute(0), communication(0);
   OnDevice x(64, compute);
   launch(add_one, 1, 32, 0, compute, x.data, x.n);
   const auto all_reduce = [&] { return ncclAllReduce(x.data, x.data, x.n, ncclFloat32, ncclSum, alone.comm, communication); };
@@ -44,7 +44,7 @@ TEST_CASE("emulated NCCL: a kernel that does not wait for a collective is named"
 
 TEST_CASE("emulated NCCL: between a kernel and a collective an event makes the order, both ways") {
   Alone alone;
-  Stream compute, communication;
+  Stream compute(0), communication(0);
   OnDevice x(64, compute);
   launch(add_one, 1, 32, 0, compute, x.data, x.n);
   cuda::Event(compute).holds(communication);
@@ -58,7 +58,7 @@ TEST_CASE("emulated NCCL: between a kernel and a collective an event makes the o
 
 TEST_CASE("emulated NCCL: memory of the host, past the end or freed is refused") {
   Alone alone;
-  Stream stream;
+  Stream stream(0);
   float on_host[8] = {}, *gone = nullptr;
   OnDevice x(8, stream);
   cudaMallocAsync(reinterpret_cast<void**>(&gone), 32, stream);
@@ -75,7 +75,7 @@ TEST_CASE("emulated NCCL: memory of the host, past the end or freed is refused")
 }
 
 TEST_CASE("emulated NCCL: a communicator that is over, or not there yet, is refused") {
-  Stream stream;
+  Stream stream(0);
   OnDevice x(8, stream);
   const auto sum = [&](ncclComm_t comm) { return ncclAllReduce(x.data, x.data, 8, ncclFloat32, ncclSum, comm, stream); };
   ncclComm_t gone = nullptr;
@@ -103,7 +103,7 @@ TEST_CASE("emulated NCCL: a communicator that is over, or not there yet, is refu
   CHECK(sum(comm) == ncclInvalidArgument);
   ncclCommGetAsyncError(comm, &state);
   CHECK(state == ncclSuccess);
-  Stream other;
+  Stream other(0);
   early.holds(other);
   CHECK_THAT(said([&] { launch(add_one, 1, 32, 0, other, x.data, x.n); }), Contains("what ncclAllReduce writes"));
   ncclCommDestroy(comm);
@@ -115,7 +115,7 @@ TEST_CASE("emulated NCCL: ranks that mean different calls are told so") {
   const auto told = [&](const std::function<Work(Comm&, Tensor&, Tensor&)>& call) {
     NcclWorld nccl;
     Tensor x = backend().full({12}, 1), y = backend().full({4}, 1);
-    const std::string words = words_of([&] {
+    const std::string words = words_thrown([&] {
       call(*nccl.comm, x, y).wait();
       backend().to_host(x);
     });
@@ -133,14 +133,21 @@ TEST_CASE("emulated NCCL: ranks that mean different calls are told so") {
                second.wait();
                return first;
              }),
-             Contains("call 1: rank") && Contains("of 12 float32") && Contains("of 4 float32"));
+             Contains("call 2: rank") && Contains("of 12 float32") && Contains("of 4 float32"));  // NcclWorld made call 1
   CHECK_THAT(told([&](Comm& comm, Tensor& x, Tensor&) { return comm.broadcast(x, r == 0 ? 0 : 1); }),
              Contains("root 0") && Contains("root 1"));
   CHECK_THAT(told([&](Comm& comm, Tensor& x, Tensor&) { return r == 0 ? comm.all_reduce(x) : comm.broadcast(x, 0); }),
              Contains("ncclAllReduce") && Contains("ncclBroadcast"));
-  if (P == 2)
+  if (P == 2) {
+    const Tensor part = backend().full({r == 0 ? 3 : 1}, 1);
+    Tensor whole = backend().empty({r == 0 ? 4 : 3});
+    // Two broadcasts in a group, of 3 and 1 on rank 0, of 2 and 1 on rank 1: the first is wrong.
+    const Counts counts = r == 0 ? Counts{3, 1} : Counts{2, 1};
+    CHECK_THAT(told([&](Comm& comm, Tensor&, Tensor&) { return comm.all_gather(part, whole, counts); }),
+               Contains(cat("call 2: rank ", 1 - r, " calls ncclBroadcast of ", r == 0 ? 2 : 3, " float32, root 0")));
     CHECK_THAT(told([&](Comm& comm, Tensor& x, Tensor& y) { return r == 0 ? comm.send(x, 1) : comm.recv(y, 0); }),
                r == 0 ? Contains("ncclRecv of 4 float32") : Contains("ncclSend of 12 float32"));
+  }
 }
 
 TEST_CASE("emulated NCCL: a rank that has ended ends the others' wait") {
@@ -153,7 +160,7 @@ TEST_CASE("emulated NCCL: a rank that has ended ends the others' wait") {
     nccl.comm.reset();  // gives up waiting for the others' end
   } else {
     nccl.comm->all_reduce(x).wait();
-    CHECK_THAT(words_of([&] { backend().to_host(x); }),
+    CHECK_THAT(words_thrown([&] { backend().to_host(x); }),
                Contains("remote process exited") && Contains(cat("rank ", world().size() - 1, " has left")));
   }
   world().barrier().wait();
@@ -164,17 +171,18 @@ TEST_CASE("emulated NCCL: two ranks on one GPU are refused, unless each is said 
   CudaBackend first(0);
   const auto connect = [&](Comm& host) { return make_nccl_comm(host, first, std::make_shared<double>(40)); };
   const auto host = make_mpi_comm(MPI_COMM_WORLD, "one card", std::make_shared<double>(40));
-  CHECK_THAT(words_of([&] { connect(*host); }),
+  CHECK_THAT(words_thrown([&] { connect(*host); }),
              Contains("invalid usage: duplicate GPU: ranks 0 and 1 are both on CUDA device 0000:01:00.0") &&
                  Contains("--nccl off"));
-  let_ranks_share_a_gpu(world().rank());
+  let_ranks_share_a_gpu(world().rank(), true);
   {
     const auto shared = connect(*host);
     Tensor x = first.full({5}, 2);
     shared->all_reduce(x).wait();
     CHECK(first.to_host(x) == std::vector<float>(5, static_cast<float>(2 * world().size())));
   }
-  for (const char* set : {"NCCL_HOSTID", "NCCL_NET", "NCCL_SOCKET_IFNAME", "NCCL_MAX_CTAS", "NCCL_NVLS_ENABLE"}) {
+  for (const char* set : {"NCCL_MULTI_RANK_GPU_ENABLE", "NCCL_HOSTID", "NCCL_NET", "NCCL_SOCKET_IFNAME", "NCCL_MAX_CTAS",
+                          "NCCL_NVLS_ENABLE"}) {
     CHECK(std::getenv(set) != nullptr);
     unsetenv(set);
   }

@@ -1,11 +1,11 @@
 // A kernel's time is known once it is waited for: seen here as an order between streams that only the host's wait can make.
-#include "common/backend/cuda/cuda_backend.hpp"
 #include "common/backend/observed.hpp"
 #include "tests/emulate/kernels.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace course;
 using namespace course::test;
+using cuda::Stream;
 
 namespace {
 
@@ -21,7 +21,7 @@ TEST_CASE("observed: who asks for the time of the work waits for it, who asks fo
   ObservedBackend backend(inner);
   int told = 0;
   backend.observe([&](const Kernel&) { ++told; }, times);
-  Stream other;
+  Stream other(0);
   OnDevice y(64, other);
   Tensor x = backend.empty({64});
   backend.fill(x, 3);

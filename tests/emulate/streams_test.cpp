@@ -4,13 +4,16 @@
 
 #include <vector>
 
+#include "common/backend/cuda/event.hpp"
 #include "tests/emulate/kernels.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace course;
 using namespace course::test;
 using Catch::Matchers::Contains;
+using cuda::Event;
 using cuda::launch;
+using cuda::Stream;
 
 namespace {
 
@@ -20,12 +23,6 @@ __global__ void write_all(float* x, int64_t n) {
 __global__ void read_all(const float* x, float* y, int64_t n) {
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) y[i] = x[i];
 }
-
-struct Event {
-  Event() { cuda::check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }
-  ~Event() { cudaEventDestroy(event); }
-  cudaEvent_t event;
-};
 
 // What a child process prints before it dies of a signal; "" when it does not.
 std::string last_words(void (*act)()) {
@@ -51,39 +48,35 @@ std::string last_words(void (*act)()) {
 }  // namespace
 
 TEST_CASE("emulation: between two streams an event makes the order, and without it the fault is named") {
-  Stream compute, communication;
+  Stream compute(0), communication(0);
   OnDevice x(64, compute), y(64, communication);
-  Event done;
   launch(write_all, 1, 32, 0, compute, x.data, x.n);
   CHECK_THAT(said([&] { launch(read_all, 1, 32, 0, communication, x.data, y.data, x.n); }),
              Contains("read_all reads what write_all writes on another stream, and nothing makes it wait") &&
                  Contains("streams_test.cpp"));
-  cudaEventRecord(done.event, compute);
-  cudaStreamWaitEvent(communication, done.event);
+  Event(compute).holds(communication);
   CHECK(said([&] { launch(read_all, 1, 32, 0, communication, x.data, y.data, x.n); }) == "");
   // Now the other way round: the writer must wait for the reader.
   CHECK_THAT(said([&] { launch(write_all, 1, 32, 0, compute, x.data, x.n); }), Contains("writes what"));
-  cudaEventRecord(done.event, communication);
-  cudaStreamWaitEvent(compute, done.event);
+  Event(communication).holds(compute);
   CHECK(said([&] { launch(write_all, 1, 32, 0, compute, x.data, x.n); }) == "");
   cudaStreamSynchronize(compute);
   cudaStreamSynchronize(communication);
 }
 
 TEST_CASE("emulation: an event recorded too early is no order") {
-  Stream compute, communication;
+  Stream compute(0), communication(0);
   OnDevice x(64, compute), y(64, communication);
-  Event early;
-  cudaEventRecord(early.event, compute);
+  const Event early(compute);
   launch(write_all, 1, 32, 0, compute, x.data, x.n);
-  cudaStreamWaitEvent(communication, early.event);
+  early.holds(communication);
   CHECK_THAT(said([&] { launch(read_all, 1, 32, 0, communication, x.data, y.data, x.n); }),
              Contains("nothing makes it wait"));
   cudaStreamSynchronize(compute);
 }
 
 TEST_CASE("emulation: what the host has waited for is done for every stream") {
-  Stream one, other;
+  Stream one(0), other(0);
   OnDevice x(64, one), y(64, other);
   launch(write_all, 1, 32, 0, one, x.data, x.n);
   cudaStreamSynchronize(one);
@@ -92,19 +85,17 @@ TEST_CASE("emulation: what the host has waited for is done for every stream") {
 }
 
 TEST_CASE("emulation: memory freed on one stream while another works on it is named") {
-  Stream compute, communication;
+  Stream compute(0), communication(0);
   float* x = nullptr;
   cudaMallocAsync(reinterpret_cast<void**>(&x), 256, compute);
-  Event made;
-  cudaEventRecord(made.event, compute);
-  cudaStreamWaitEvent(communication, made.event);
+  Event(compute).holds(communication);
   launch(write_all, 1, 32, 0, communication, x, 64);
   CHECK_THAT(said([&] { cuda::check(cudaFreeAsync(x, compute), "cudaFreeAsync"); }),
              Contains("cudaFreeAsync writes what") && Contains("nothing makes it wait"));
 }
 
 TEST_CASE("emulation: a copy goes the way it says, and stays inside") {
-  Stream stream;
+  Stream stream(0);
   OnDevice x(64, stream);
   std::vector<float> values(100, 2);
   const auto copy = [&](void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
@@ -120,7 +111,7 @@ TEST_CASE("emulation: a copy goes the way it says, and stays inside") {
 }
 
 TEST_CASE("emulation: new memory is no number") {
-  Stream stream;
+  Stream stream(0);
   OnDevice x(4, stream);
   std::vector<float> values(4);
   cudaMemcpyAsync(values.data(), x.data, 16, cudaMemcpyDeviceToHost, stream);
@@ -130,7 +121,7 @@ TEST_CASE("emulation: new memory is no number") {
 
 TEST_CASE("emulation: the host that touches device memory ends with a line") {
   const std::string text = last_words([] {
-    Stream stream;
+    Stream stream(0);
     OnDevice x(64, stream);
     *static_cast<volatile float*>(x.data + 3) = 1;
   });

@@ -44,9 +44,9 @@ class Run:
         self.folder.cleanup()
 
     def ranks(self):
-        """{rank: process} of all that were seen so far."""
+        """{rank: process} of all that were seen so far; a shell around one is none."""
         for pid, environment in self.processes().items():
-            rank = re.search(rb"\0(?:PMI_RANK|OMPI_COMM_WORLD_RANK)=(\d+)\0", environment)
+            rank = name_of(pid) != "sh" and re.search(rb"\0(?:PMI_RANK|OMPI_COMM_WORLD_RANK)=(\d+)\0", environment)
             if rank:
                 self.seen[int(rank[1])] = pid
         return self.seen
@@ -84,6 +84,13 @@ class Run:
                 raise AssertionError(f"left running: {[Path(f'/proc/{pid}/cmdline').read_bytes() for pid in left]}; it said:\n{self.stderr()}")
             time.sleep(0.05)
         return code
+
+
+def name_of(pid):
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def goes_wrong(how, ranks=4, **flags):

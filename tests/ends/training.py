@@ -37,10 +37,28 @@ class Training(Run):
         os.kill(self.ranks()[rank], number)
 
 
+class Launched(Training):
+    """Under the launcher. Its own exit code says little once it was told to stop: MPICH's ends with 0 or 255 now and then,
+    whatever its ranks say. So each rank's is noted by a shell around it, which lives on when they are told."""
+    NOTE = 'trap : INT TERM; "$@"; code=$?; echo $code > "$0/code-$PMI_RANK$OMPI_COMM_WORLD_RANK"; exit $code'
+
+    def __init__(self, folder, ranks, command):
+        self.codes = Path(folder)
+        for old in self.codes.glob("code-*"):
+            old.unlink()
+        super().__init__(folder, [MPIRUN, "-n", ranks, "sh", "-c", self.NOTE, folder, *command])
+
+    def end(self):
+        """What all ranks ended with; that of a rank which did not end by itself is missing."""
+        launcher = super().end()
+        codes = {path.read_text().strip() for path in self.codes.glob("code-*")}
+        return int(codes.pop()) if len(codes) == 1 else launcher
+
+
 def training(folder, program="13_two_dimensional", ranks=4, **more):
     mesh = {"dp": 2, "tp": 2} if program.startswith("13") else {}
-    launcher = [MPIRUN, "-n", ranks] if ranks > 1 else []      # MPICH's, interrupted, ends with 0 whatever its one rank says
-    return Training(folder, [*launcher, BUILD / "bin" / program, *flags(folder, **mesh, **more), "--quiet"])
+    command = [BUILD / "bin" / program, *flags(folder, **mesh, **more), "--quiet"]
+    return Launched(folder, ranks, command) if ranks > 1 else Training(folder, command)
 
 
 def course_run(folder, **more):

@@ -26,15 +26,17 @@ class Emulated(unittest.TestCase):
         self.assertTrue(report["emulated"] and report["complete"])
         self.assertIn("no GPU has seen any of this", text)
         results = {test["name"]: test["result"] for test in report["tests"]}
-        for name in ("build", "02_collectives on 4 ranks", "cuda.1", "comm.2", "04_sharded_linear.golden.2", "a step in f32", "a step on 4 ranks",
+        for name in ("build", "02_collectives on 4 ranks", "cuda.1", "nccl.2", "comm.2", "04_sharded_linear.golden.2", "a step in f32", "a step on 4 ranks",
                      "gpu_kernels in f32"):
             self.assertEqual(results.get(name), "passed", name)
             self.assertIn(f"| {name} | passed |", text)
         self.assertNotIn("FAILED", results.values())
         figures = {figure.get("kernel") or figure.get("product"): figure for figure in report["figures"] if figure.get("dtype") == "f32"}
         for kernel in ("rms_norm", "rms_norm_backward", "silu_mul", "adamw", "cross_entropy, forward", "cross_entropy, backward", "attention",
-                       "attention_backward", "matmul, hidden to vocabulary"):
+                       "attention_backward", "matmul, hidden to vocabulary", "rms_norm_of_thread", "softmax_online", "matmul_in_registers"):
             self.assertGreater(figures[kernel]["us"], 0, kernel)
+        self.assertGreater(figures["matmul_in_registers"]["of cuBLAS alone"], 0)
+        self.assertEqual([f["dtype"] for f in report["figures"] if f.get("kernel") == "adamw"], ["f32"])
         self.assertEqual(before, {p: p.read_bytes() for p in (ROOT / "benchmarks").glob("gpu-report.*")})
 
     def test_what_fails_stops_nothing_and_is_told(self):

@@ -49,9 +49,12 @@ TEST_CASE("MPI that takes a GPU's memory is handed it when the kernels before ar
   direct.all_reduce(x).wait();
   std::vector<double> on_host(3);
   direct.all_reduce(std::span(on_host)).wait();
+  Tensor in_half = own.in_type(own.full({5}, 1), DType::BF16);
+  direct.all_reduce(in_half).wait();
   CHECK(too_early == 0);
-  CHECK(calls.size() == 2);
+  CHECK(calls.size() == 3);
   CHECK(calls[0].in.data == x.raw());
   CHECK(calls[0].in.device == Device::Cuda);
   CHECK(calls[1].in.data == on_host.data());
+  CHECK(calls[2].in.device == Device::Cpu);  // bf16 is added on the host
 }

@@ -5,7 +5,6 @@
 
 #include "common/comm/checked.hpp"
 #include "common/comm/mpi_comm.hpp"
-#include "common/comm/staged.hpp"
 #include "tests/common/comm/conforms.hpp"
 #include "tests/nccl/nccl_world.hpp"
 #include "tests/support/catch.hpp"
@@ -60,11 +59,6 @@ TEST_CASE("NCCL adds and compares bf16") {
   if (world().rank() == 0) CHECK(differs(in_f32(shard), sum_of_ranks()) == "");
 }
 
-TEST_CASE("staging by way of the host conforms") {
-  Staged staged(make_mpi_comm(MPI_COMM_WORLD, "staged", std::make_shared<double>(40)), backend());
-  conforms(staged);
-}
-
 TEST_CASE("compute goes on beside a collective that is not waited for") {
   if (!nccl_can_run() || world().size() == 1) return;
   NcclWorld nccl;
@@ -109,25 +103,8 @@ TEST_CASE("memory may go as soon as the work has gone") {
 
 TEST_CASE("checked calls of two groups start in one order over NCCL, whichever is waited for first") {
   if (!nccl_can_run()) return;
-  const int P = world().size(), r = world().rank();
   NcclWorld nccl;
-  const auto one = make_checked(std::move(nccl.comm), MPI_COMM_WORLD, nccl.timeout, nullptr);
-  const auto two = one->split(0, P - 1 - r, "turned");
-  for (int round = 0; round < 20; ++round) {
-    Tensor x = make({3}, [&](int64_t i) { return static_cast<float>(r + i); });
-    Tensor y = make({2}, [&](int64_t i) { return static_cast<float>(r * i); });
-    Work first = one->all_reduce(x), second = two->all_reduce(y);
-    if ((round + r) % 2 == 0) {
-      first.wait();
-      second.wait();
-    } else {
-      second.wait();
-      first.wait();
-    }
-    const int sum = P * (P - 1) / 2;
-    CHECK(backend().to_host(x)[2] == static_cast<float>(sum + 2 * P));
-    CHECK(backend().to_host(y)[1] == static_cast<float>(sum));
-  }
+  takes_two_groups_in_any_order(*make_checked(std::move(nccl.comm), MPI_COMM_WORLD, nccl.timeout, nullptr), 20);
 }
 
 TEST_CASE("a rank that does not come ends the wait for a result on the device") {
@@ -137,10 +114,10 @@ TEST_CASE("a rank that does not come ends the wait for a result on the device") 
   Tensor x = of_this_rank();
   if (world().rank() == 0) {
     nccl.comm->all_reduce(x).wait();
-    const std::string said = words_of([&] { backend().to_host(x); });
+    const std::string said = words_thrown([&] { backend().to_host(x); });
     CHECK_THAT(said, Contains(cat("waited 0.3 s for all-reduce on nccl world (rank 0 of ", world().size(), ")")) &&
                          Contains("--timeout sets the limit"));
-    CHECK_THAT(words_of([&] { nccl.comm->all_reduce(x).wait(); }), Contains("waited 0.3 s"));  // it stays dead
+    CHECK_THAT(words_thrown([&] { nccl.comm->all_reduce(x).wait(); }), Contains("waited 0.3 s"));  // it stays dead
   }
   world().barrier().wait();
 }
@@ -151,7 +128,7 @@ TEST_CASE("a rank that does not connect ends the others' wait") {
   const auto timeout = std::make_shared<double>(0.3);
   if (world().rank() == 0) {
     // The others take part in what goes over the host, and no further.
-    CHECK_THAT(words_of([&] { make_nccl_comm(*host, backend(), timeout); }),
+    CHECK_THAT(words_thrown([&] { make_nccl_comm(*host, backend(), timeout); }),
                Contains("waited 0.3 s for NCCL's start on half a world"));
   } else {
     host->max(0);

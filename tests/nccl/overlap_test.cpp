@@ -14,22 +14,24 @@ using namespace course::test;
 
 namespace {
 
-// On the last rank, the start of one collective waits until rank 0 lets it go.
+// On the last rank, the start of one collective waits until rank 0 lets it go: the one before which `left` of its kind come.
 class Late : public CommDecorator {
  public:
-  Late(Comm& inner, Op op, int number) : CommDecorator(inner), op_(op), left_(number) {}
-  Late(std::unique_ptr<Comm> inner, Op op, int number) : CommDecorator(std::move(inner)), op_(op), left_(number) {}
+  explicit Late(Comm& inner) : CommDecorator(inner) {}
+  explicit Late(std::unique_ptr<Comm> inner) : CommDecorator(std::move(inner)) {}
   std::unique_ptr<Comm> split(int color, int key, const std::string& name, Site at) override {
-    return std::make_unique<Late>(inner().split(color, key, name, at), op_, left_);
+    return std::make_unique<Late>(inner().split(color, key, name, at));
   }
   Work start(const Call& call) override {
-    if (call.op == op_ && left_-- == 0) {
+    if (call.op == op && left-- == 0) {
       if (rank() == size() - 1) wait_for_rank_0();
       if (rank() == 0) under_way = true;
     }
     return inner().start(call);
   }
   static void let_go(int last) { MPI_Send(nullptr, 0, MPI_BYTE, last, kTag, MPI_COMM_WORLD); }
+  static inline Op op;
+  static inline int left = -1;  // -1: none waits
   static inline bool under_way = false;
 
  private:
@@ -39,8 +41,6 @@ class Late : public CommDecorator {
     MPI_Irecv(nullptr, 0, MPI_BYTE, 0, kTag, MPI_COMM_WORLD, &go);
     for (int there = 0; !there; MPI_Test(&go, &there, MPI_STATUS_IGNORE)) look();
   }
-  Op op_;
-  int left_;
 };
 
 // On rank 0, after a layer's forward or backward: reads the result, which only a device that has computed it can give, and
@@ -57,16 +57,22 @@ DTensor computed(DTensor x) {
 
 constexpr int64_t B = 3, S = 4;
 
-// A Llama of three layers, forward and backward, with the collective `number` of its kind late.
+// A Llama of three layers, forward and backward: once to warm up (nccl_world.hpp), then with the collective `number` of its kind
+// late.
 struct Run {
-  Run(Op op, int number)
-      : late(*nccl.comm, op, number), mesh(late, backend(), {{"dp", late.size()}}), llama(backend(), three_layers()) {
-    Late::under_way = computed_beside = false;
-  }
+  Run() : late(*nccl.comm), mesh(late, backend(), {{"dp", late.size()}}), llama(backend(), three_layers()) {}
   static LlamaConfig three_layers() {
     LlamaConfig c = little_config();
     c.num_hidden_layers = 3;
     return c;
+  }
+  void is_late(Op op, int number) {
+    Late::op = op;
+    Late::left = number;
+    Late::under_way = computed_beside = false;
+    pass();
+    Late::left = -1;
+    if (world().rank() == 0) CHECK(computed_beside);
   }
   void pass() {
     const auto ids = random_ids(cat("ids of rank ", world().rank()), B * S, llama.config().vocab_size);
@@ -82,36 +88,36 @@ struct Run {
 
 bool can_run() { return nccl_can_run() && world().size() > 1; }
 
+// With FSDP, what `beside` names of layer `layer` computes beside that collective.
+void fsdp_computes(int layer, const Hooks& beside, Op op, int number) {
+  if (!can_run()) return;
+  Run run;
+  run.llama.model.layers.layers()[layer]->wrap(beside);
+  const FsdpUnits units = fully_shard_llama(run.llama, run.mesh, &run.in_flight);
+  initialize(run.llama, 5);
+  run.pass();
+  run.is_late(op, number);
+}
+
 }  // namespace
 
 TEST_CASE("FSDP over NCCL: layer 0 computes while layer 1 is gathered") {
-  if (!can_run()) return;
-  Run run(Op::AllGather, 2);  // the root's, layer 0's, layer 1's
-  run.llama.model.layers.layers()[0]->wrap({.after_forward = computed});
-  const FsdpUnits units = fully_shard_llama(run.llama, run.mesh, &run.in_flight);
-  initialize(run.llama, 5);
-  run.pass();
-  if (world().rank() == 0) CHECK(computed_beside);
+  fsdp_computes(0, {.after_forward = computed}, Op::AllGather, 2);  // the root's, layer 0's, layer 1's
 }
 
 TEST_CASE("FSDP over NCCL: layer 1's backward computes while layer 2's gradients are summed") {
-  if (!can_run()) return;
-  Run run(Op::ReduceScatter, 0);
-  run.llama.model.layers.layers()[1]->wrap({.after_backward = computed});
-  const FsdpUnits units = fully_shard_llama(run.llama, run.mesh, &run.in_flight);
-  initialize(run.llama, 5);
-  run.pass();
-  if (world().rank() == 0) CHECK(computed_beside);
+  fsdp_computes(1, {.after_backward = computed}, Op::ReduceScatter, 0);
 }
 
 TEST_CASE("DDP over NCCL: the layers below compute while a bucket is summed") {
   if (!can_run()) return;
-  Run run(Op::AllReduce, 0);
+  Run run;
   run.llama.model.layers.layers()[0]->wrap({.after_backward = computed});
   initialize(run.llama, 5);
   Ddp ddp(parameters_of(run.llama), run.mesh, 1);  // a bucket a parameter
   ddp.reduce_during_backward(run.llama, 1, run.in_flight);
   run.pass();
-  if (world().rank() == 0) CHECK(computed_beside);
+  ddp.reduce_gradients();
+  run.is_late(Op::AllReduce, 0);
   ddp.reduce_gradients();
 }

@@ -69,7 +69,7 @@ struct Run {
     for (size_t i = 0; i < parameters.size(); ++i) {
       Parameter& p = *parameters[i];
       const bool speaks = p.speaks_for(mesh);
-      all.push_back({p.name(), p.global(), p.owned_box(), &p.owned(), speaks});
+      all.push_back({p.name(), p.global(), p.owned_box(), &p.owned_to_write(), speaks});
       all.push_back({"exp_avg." + p.name(), p.global(), p.owned_box(), &optimizer->mean(i), speaks});
       all.push_back({"exp_avg_sq." + p.name(), p.global(), p.owned_box(), &optimizer->square(i), speaks});
     }

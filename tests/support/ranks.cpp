@@ -15,6 +15,18 @@ Tensor make(Shape shape, const std::function<float(int64_t)>& value) {
   return backend().from_host(values, std::move(shape));
 }
 
+Tensor half(const Tensor& x) {
+  Tensor y = backend().empty(x.shape(), DType::BF16);
+  backend().cast(x, y);
+  return y;
+}
+
+Tensor wide(const Tensor& x) {
+  Tensor y = backend().empty(x.shape());
+  backend().cast(x, y);
+  return y;
+}
+
 std::string differs(const std::vector<float>& a, const std::vector<float>& b, const Shape& shape, double tolerance) {
   if (a.size() != b.size()) return cat("sizes ", a.size(), " and ", b.size());
   double squares = 0;

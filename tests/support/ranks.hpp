@@ -15,6 +15,8 @@ Backend& backend();
 
 // A tensor of values in [-1, 1) that depend on (name, index) alone: alike on all ranks. Put the rank in the name for others.
 Tensor random(const std::string& name, Shape shape, float size = 1);
+Tensor half(const Tensor& x);  // a copy in bf16
+Tensor wide(const Tensor& x);  // a copy in f32
 Tensor make(Shape shape, const std::function<float(int64_t)>& value);
 
 // "" where a and b agree: |a-b| ≤ tolerance·(|b| + rms(b)) everywhere; otherwise the first place that differs, with both

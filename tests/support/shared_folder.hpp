@@ -13,7 +13,7 @@ namespace course::test {
 
 // Named by rank 0, known to all, not made; gone at the end with all that is in it. Collective.
 struct SharedFolder {
-  std::string path =
+  std::filesystem::path path =
       world().broadcast_text((std::filesystem::temp_directory_path() / cat("course_test_", getpid())).string(), 0);
 
   SharedFolder() = default;

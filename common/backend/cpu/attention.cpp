@@ -10,7 +10,7 @@
 #include "common/backend/cpu/kernels.hpp"
 #include "common/backend/cpu/parallel.hpp"
 #include "common/backend/cpu/simd_math.hpp"
-#include "common/backend/cpu/store.hpp"
+#include "common/bf16.hpp"
 
 namespace course::cpu {
 

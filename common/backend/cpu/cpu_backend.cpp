@@ -32,7 +32,6 @@ CpuBackend::CpuBackend(int threads) {
 std::unique_ptr<Backend> make_cpu_backend(int threads) { return std::make_unique<CpuBackend>(threads); }
 
 const Scratch cpu_scratch = {
-    .embedding_backward = [](int64_t) -> int64_t { return 0; },
     .rms_norm_backward = [](int64_t N, int64_t E) -> int64_t { return 4 * cpu::norm_blocks(N) * E; },
     .attention_backward = [](const shapes::AttentionSizes& z, DType type) -> int64_t {
       const auto of_thread = type == DType::F32 ? cpu::attention_backward_scratch<float> : cpu::attention_backward_scratch<BFloat16>;

@@ -106,8 +106,8 @@ void gemm(int64_t M, int64_t N, int64_t K, HalfMatrix a, HalfMatrix b, bool add,
 // oneDNN's names of processors are sets of bits: a newer one has those of the older ones too.
 bool half_is_fast() {
   static const bool fast =
-      (static_cast<int>(dnnl::get_effective_cpu_isa()) & static_cast<int>(dnnl::cpu_isa::avx512_core)) ==
-      static_cast<int>(dnnl::cpu_isa::avx512_core);
+      (static_cast<int>(dnnl::get_effective_cpu_isa()) & static_cast<int>(dnnl::cpu_isa::avx512_core_bf16)) ==
+      static_cast<int>(dnnl::cpu_isa::avx512_core_bf16);
   return fast;
 }
 

@@ -87,12 +87,6 @@ CudaBackend::CudaBackend(int device, bool tf32)
   wrong_position_.reset(new (word) cuda::WrongPosition);
 }
 
-std::string cuda_device_id(int device) {
-  char id[32] = {};
-  cuda::check(cudaDeviceGetPCIBusId(id, sizeof id, device), "cudaDeviceGetPCIBusId");
-  return id;
-}
-
 std::unique_ptr<Backend> make_cuda_backend(int device, bool tf32) {
   const std::string why = cuda::why_no_gpu();
   require_usage(why.empty(), "--device cuda: ", why, "; use --device cpu");
@@ -100,7 +94,6 @@ std::unique_ptr<Backend> make_cuda_backend(int device, bool tf32) {
 }
 
 const Scratch cuda_scratch = {
-    .embedding_backward = [](int64_t) -> int64_t { return 0; },
     .rms_norm_backward = [](int64_t N, int64_t E) -> int64_t { return 4 * cuda::norm_blocks(N) * E; },
     .attention_backward = [](const AttentionSizes& z, DType) -> int64_t { return 4 * z.B * z.H * z.S; },  // delta
 };

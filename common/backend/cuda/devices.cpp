@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "common/backend/backend.hpp"
-#include "common/check.hpp"
+#include "common/backend/cuda/check.hpp"
 
 namespace course {
 namespace cuda {
@@ -25,6 +25,7 @@ std::string unusable(int device) {
 }  // namespace
 
 std::string why_no_gpu() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   int count = 0, driver = 0, runtime = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   cudaGetLastError();  // it is said here, and no later call shall say it again
@@ -34,14 +35,17 @@ std::string why_no_gpu() {
   if (code == cudaErrorInsufficientDriver)
     return cat("the GPU's driver is for CUDA ", version(driver), " and this build is for CUDA ", version(runtime),
                ": a newer driver or a build with an older toolkit is needed");
-  if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0)) {
-    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0))
     return visible ? cat("no GPU is seen, with CUDA_VISIBLE_DEVICES=", visible) : "no GPU is seen";
-  }
   if (code != cudaSuccess) return cudaGetErrorString(code);
-  for (int device = 0; device < count; ++device)
-    if (const std::string why = unusable(device); !why.empty()) return why;
-  return "";
+  std::string first, usable;
+  for (int device = 0; device < count; ++device) {
+    const std::string why = unusable(device);
+    if (why.empty()) usable += cat(usable.empty() ? "" : ",", device);
+    if (first.empty()) first = why;
+  }
+  if (first.empty() || usable.empty()) return first;
+  return cat(first, visible ? "; take it out of CUDA_VISIBLE_DEVICES" : cat("; CUDA_VISIBLE_DEVICES=", usable, " leaves it out"));
 }
 
 }  // namespace cuda
@@ -49,6 +53,12 @@ std::string why_no_gpu() {
 int cuda_devices() {
   int count = 0;
   return cuda::why_no_gpu().empty() && cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+std::string cuda_device_id(int device) {
+  char id[32] = {};
+  cuda::check(cudaDeviceGetPCIBusId(id, sizeof id, device), "cudaDeviceGetPCIBusId");
+  return id;
 }
 
 }  // namespace course

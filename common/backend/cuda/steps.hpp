@@ -1,6 +1,6 @@
 // The way to a fast kernel, in steps. Each function here computes what its neighbours do and waits less for memory than
-// the one before; tests hold them to the same results, and the GPU benchmark prints how fast each is. The program
-// itself uses the last step only.
+// the one before; tests hold them to the same results, and benchmarks/gpu_kernels.cpp times each. The program itself
+// uses the last step only.
 //
 //   RMSNorm   rms_norm_of_thread -> rms_norm_in_shared -> rms_norm_of_warp -> cuda::rms_norm (norm.cu)
 //   softmax   softmax_of_thread  -> softmax_in_shared  -> softmax_online; in cross_entropy.cu the other ranks' sums come

@@ -252,7 +252,7 @@ TEST_CASE("after some steps of plain SGD the sharded parameters equal the serial
       for (Parameter* p : parameters_of(module)) {
         Tensor step = backend().clone(p->gradient());
         backend().scale(step, -0.05F);
-        backend().add(p->owned(), step);
+        backend().add(p->owned_to_write(), step);
       }
     }
   };

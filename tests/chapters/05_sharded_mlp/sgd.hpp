@@ -10,7 +10,7 @@ inline void sgd_step(Module& module, float lr) {
   for (Parameter* p : parameters_of(module)) {
     Tensor step = backend().clone(p->gradient());
     backend().scale(step, -lr);
-    backend().add(p->owned(), step);
+    backend().add(p->owned_to_write(), step);
   }
   clear_gradients(module);
 }

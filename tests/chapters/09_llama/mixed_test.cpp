@@ -11,18 +11,14 @@ using namespace course::test;
 
 namespace {
 
-Tensor half(const std::vector<float>& values, Shape shape) {
-  return backend().in_type(backend().from_host(values, std::move(shape)), DType::BF16);
-}
-
 // The gradient of a weight of one number, of micro-batches whose own gradients are these.
 float accumulated(const std::vector<float>& micro_gradients) {
   Linear linear(backend(), 1, 1);
   compute_in(linear, DType::BF16);
   linear.weight.fill(std::vector<float>{1});
   for (const float g : micro_gradients) {
-    linear.forward(half({1}, {1, 1, 1}));
-    linear.backward(half({g}, {1, 1, 1}));
+    linear.forward(half(backend().full({1, 1, 1}, 1)));
+    linear.backward(half(backend().full({1, 1, 1}, g)));
   }
   return backend().to_host(linear.weight.gradient())[0];
 }
@@ -63,7 +59,7 @@ TEST_CASE("mixed precision: the copy follows the master, whoever writes to it") 
   };
   w.fill(7);
   check();
-  Tensor& master = w.owned();
+  Tensor& master = w.owned_to_write();
   backend().scale(master, 3);
   check();
   w.fill(8);

@@ -39,7 +39,7 @@ struct Trained {
     std::vector<CheckpointTensor> all;
     for (size_t i = 0; i < optimizer->parameters().size(); ++i) {
       Parameter& p = *optimizer->parameters()[i];
-      all.push_back({p.name(), p.global(), p.owned_box(), &p.owned(), p.speaks_for(mesh)});
+      all.push_back({p.name(), p.global(), p.owned_box(), &p.owned_to_write(), p.speaks_for(mesh)});
       all.push_back({"exp_avg." + p.name(), p.global(), p.owned_box(), &optimizer->mean(i), p.speaks_for(mesh)});
       all.push_back({"exp_avg_sq." + p.name(), p.global(), p.owned_box(), &optimizer->square(i), p.speaks_for(mesh)});
     }
@@ -79,12 +79,12 @@ TEST_CASE("the newest complete one is found, a half-written one is not") {
   const std::string nine = save_checkpoint(dir, 9, model.tensors(), nlohmann::json::object(), world(), backend());
   const std::string ten = save_checkpoint(dir, 10, model.tensors(), nlohmann::json::object(), world(), backend());
   folder.change([&] {
-    fs::create_directories(fs::path(folder.path) / ".step-00000020.writing");
-    fs::copy(ten, fs::path(folder.path) / ".step-00000021.writing");  // killed just before the rename
-    fs::create_directories(fs::path(folder.path) / "step-00000030");  // without an index
-    fs::copy(ten, fs::path(folder.path) / "step-00000010.bak");       // somebody's copy: none of ours
-    fs::copy(ten, fs::path(folder.path) / "step-9");
-    std::ofstream(fs::path(folder.path) / "step-00000099") << "a file";
+    fs::create_directories(folder.path / ".step-00000020.writing");
+    fs::copy(ten, folder.path / ".step-00000021.writing");  // killed just before the rename
+    fs::create_directories(folder.path / "step-00000030");  // without an index
+    fs::copy(ten, folder.path / "step-00000010.bak");       // somebody's copy: none of ours
+    fs::copy(ten, folder.path / "step-9");
+    std::ofstream(folder.path / "step-00000099") << "a file";
   });
   CHECK(find_checkpoint(dir, world()) == ten);
   CHECK(find_checkpoint(nine, world()) == nine);
@@ -133,12 +133,12 @@ TEST_CASE("what killed runs left is taken away, what was about to be replaced co
   const std::string dir = folder.path;
   const std::string three = save_checkpoint(dir, 3, model.tensors(), nlohmann::json::object(), world(), backend());
   folder.change([&] {
-    fs::copy(three, fs::path(folder.path) / ".step-00000002.replaced");  // its successor had not got the name yet
-    fs::copy(three, fs::path(folder.path) / ".step-00000003.replaced");
-    fs::copy(three, fs::path(folder.path) / ".step-00000003.writing");
-    fs::create_directories(fs::path(folder.path) / ".step-00000004.writing");
-    fs::create_directories(fs::path(folder.path) / ".step-00000004.mine");  // none of ours
-    std::ofstream(fs::path(folder.path) / "notes.txt") << "kept";
+    fs::copy(three, folder.path / ".step-00000002.replaced");  // its successor had not got the name yet
+    fs::copy(three, folder.path / ".step-00000003.replaced");
+    fs::copy(three, folder.path / ".step-00000003.writing");
+    fs::create_directories(folder.path / ".step-00000004.writing");
+    fs::create_directories(folder.path / ".step-00000004.mine");  // none of ours
+    std::ofstream(folder.path / "notes.txt") << "kept";
     tidy_checkpoints(dir);
   });
   std::set<std::string> left;
@@ -147,11 +147,28 @@ TEST_CASE("what killed runs left is taken away, what was about to be replaced co
   CHECK_NOTHROW(load_checkpoint(dir + "/step-00000002", model.tensors(), world(), backend()));
 }
 
+TEST_CASE("a checkpoint that was about to be replaced is found and read before tidying, and after it by the same path") {
+  SharedFolder folder;
+  const std::string dir = folder.path.string();
+  Trained model(world(), 5);
+  save_checkpoint(dir, 2, model.tensors(), {{"step", 2}}, world(), backend());
+  const std::string three = save_checkpoint(dir, 3, model.tensors(), {{"step", 3}}, world(), backend());
+  folder.change([&] { fs::rename(three, folder.path / ".step-00000003.replaced"); });
+  const std::string found = find_checkpoint(dir, world());
+  CHECK(found == three);
+  CHECK(find_checkpoint(three, world()) == three);
+  CHECK(read_checkpoint_state(found, world()).at("step") == 3);
+  CHECK(load_checkpoint(found, model.tensors(), world(), backend()).at("step") == 3);
+  folder.change([&] { tidy_checkpoints(dir); });
+  CHECK(find_checkpoint(dir, world()) == three);
+  CHECK(load_checkpoint(found, model.tensors(), world(), backend()).at("step") == 3);
+}
+
 TEST_CASE("ranks that see other checkpoints in a folder do not go on") {
   if (world().size() == 1) return;
   SharedFolder folder;
   Trained model(world(), 5);
-  const std::string zeros = (fs::path(folder.path) / "0").string(), others = (fs::path(folder.path) / "others").string();
+  const std::string zeros = (folder.path / "0").string(), others = (folder.path / "others").string();
   const bool last = world().rank() == world().size() - 1;
   const std::string& mine = last ? others : zeros;
   const auto save = [&](const std::string& dir, int64_t step, int attempt) {
@@ -184,7 +201,7 @@ TEST_CASE("damage is found, the file is named, and every rank is told") {
   const auto refuse = [&](const std::string& name, const std::string& says,
                           const std::function<void(const fs::path&)>& how) {
     INFO(name);
-    const fs::path bad = fs::path(folder.path) / name;
+    const fs::path bad = folder.path / name;
     folder.change([&] {
       fs::copy(good, bad);
       how(bad);
@@ -242,7 +259,7 @@ TEST_CASE("B52: gate and up saved by 2 ranks are themselves, in order, on any nu
     std::vector<CheckpointTensor> tensors() {
       std::vector<CheckpointTensor> all;
       for (Parameter* p : parameters_of(mlp))
-        all.push_back({p->name(), p->global(), p->owned_box(), &p->owned(), p->speaks_for(mesh)});
+        all.push_back({p->name(), p->global(), p->owned_box(), &p->owned_to_write(), p->speaks_for(mesh)});
       return all;
     }
     DeviceMesh mesh;
@@ -264,7 +281,7 @@ TEST_CASE("B52: gate and up saved by 2 ranks are themselves, in order, on any nu
       save_checkpoint(folder.path, features, saved.tensors(), nlohmann::json::object(), *savers, backend());
     }
     world().barrier().wait();
-    const std::string at = find_checkpoint(folder.path + cat("/step-0000000", features), world());
+    const std::string at = find_checkpoint(folder.path / cat("step-0000000", features), world());
     for (int size = 1; size <= world().size(); ++size) {
       const auto group = world().split(world().rank() / size, 0, "group");
       INFO(features << " features in groups of " << size << ", this one has " << group->size());

@@ -23,7 +23,7 @@ struct OneWeight {
   }
   std::vector<CheckpointTensor> tensors() {
     const bool speaks = world().rank() == 0;
-    return {{"w", {1}, w.box(), &w.owned(), speaks},
+    return {{"w", {1}, w.box(), &w.owned_to_write(), speaks},
             {"exp_avg.w", {1}, w.box(), &optimizer->mean(0), speaks},
             {"exp_avg_sq.w", {1}, w.box(), &optimizer->square(0), speaks}};
   }

@@ -18,8 +18,8 @@ namespace {
 std::vector<const Tensor*> tensors_of(TensorParallel& run) {
   std::vector<const Tensor*> all;
   for (size_t i = 0; i < run.optimizer->parameters().size(); ++i)
-    for (const Tensor* t :
-         {&run.optimizer->parameters()[i]->owned(), &run.optimizer->mean(i), &run.optimizer->square(i)})
+    for (const Tensor* t : std::initializer_list<const Tensor*>{&run.optimizer->parameters()[i]->owned(),
+                                                                &run.optimizer->mean(i), &run.optimizer->square(i)})
       all.push_back(t);
   return all;
 }
@@ -142,7 +142,7 @@ TEST_CASE("B19: weights and moments of these ranks on every split of them, and t
 
 TEST_CASE("another model, batch, length or kind of samples is refused, and so is another run's folder") {
   const SharedFolder folder;
-  const std::string elsewhere = folder.path + "/elsewhere";
+  const std::string elsewhere = folder.path / "elsewhere";
   TensorParallel run(world(), little_config(), PlanKind::Sequence);
   initialize(run.llama, 1);
   const TokenData data(4, random_ids("stream", 41, 61));
@@ -188,7 +188,7 @@ TEST_CASE("another model, batch, length or kind of samples is refused, and so is
   checkpoints(there).after_step(1);
   CHECK_THROWS_WITH(checkpoints(options("tiny", folder.path, elsewhere)), another_run);
   CHECK_NOTHROW(checkpoints(options("tiny", folder.path, folder.path)));
-  CHECK_NOTHROW(checkpoints(options("tiny", folder.path, folder.path + "/step-00000001/")));
-  CHECK_THROWS_WITH(checkpoints(options("tiny", "", folder.path + "/none")).resume(),
+  CHECK_NOTHROW(checkpoints(options("tiny", folder.path, folder.path / "step-00000001/")));
+  CHECK_THROWS_WITH(checkpoints(options("tiny", "", folder.path / "none")).resume(),
                     Catch::Contains("no such folder"));
 }

@@ -41,7 +41,7 @@ TEST_CASE("B08: no text has an id past the vocabulary, and no checkpoint a row o
       world().broadcast_text((std::filesystem::temp_directory_path() / cat("course_11_", getpid())).string(), 0);
   std::vector<CheckpointTensor> tensors;
   for (Parameter* p : parameters_of(llama))
-    tensors.push_back({p->name(), p->global(), p->owned_box(), &p->owned(), p->speaks_for(tp)});
+    tensors.push_back({p->name(), p->global(), p->owned_box(), &p->owned_to_write(), p->speaks_for(tp)});
   const std::string at = save_checkpoint(dir, 1, tensors, nlohmann::json::object(), world(), backend());
   std::map<std::string, int64_t> rows;
   const auto index = nlohmann::json::parse(std::ifstream(at + "/index.json"));

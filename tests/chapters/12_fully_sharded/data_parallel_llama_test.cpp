@@ -79,7 +79,7 @@ struct Pieces {
     for (size_t i = 0; i < all.size(); ++i) {
       Parameter& p = *all[i];
       const bool speaks = p.speaks_for(mesh);
-      list.push_back({p.name(), p.global(), p.owned_box(), &p.owned(), speaks});
+      list.push_back({p.name(), p.global(), p.owned_box(), &p.owned_to_write(), speaks});
       list.push_back({"exp_avg." + p.name(), p.global(), p.owned_box(), &optimizer->mean(i), speaks});
       list.push_back({"exp_avg_sq." + p.name(), p.global(), p.owned_box(), &optimizer->square(i), speaks});
     }

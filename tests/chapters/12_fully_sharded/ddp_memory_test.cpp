@@ -16,12 +16,13 @@ namespace {
 constexpr int64_t B = 12, S = 7;
 
 // The first step's memory, and what the formula makes of it.
-std::pair<MemoryUse, std::vector<Moment>> first_step(bool again, int64_t accumulate, int64_t bucket_bytes) {
+std::pair<MemoryUse, std::vector<Moment>> first_step(bool again, int64_t accumulate, int64_t bucket_bytes, DType type) {
   const LlamaConfig config = little_config();
   const TokenData data(S, random_ids("stream", B * S + 1, 61));
   const DeviceMesh mesh(world(), backend(), {{"dp", world().size()}});
   Llama llama(backend(), config);
   recompute(llama, again ? "layer" : "none");
+  compute_in(llama, type);
   initialize(llama, 5);
   AdamW optimizer(parameters_of(llama));
   InFlight in_flight;
@@ -42,19 +43,21 @@ std::pair<MemoryUse, std::vector<Moment>> first_step(bool again, int64_t accumul
                         .S = S,
                         .micro_batches = accumulate,
                         .norm_size = config.hidden_size,
-                        .device = backend().memory().device()};
+                        .device = backend().memory().device(),
+                        .type = type};
   return {seen, data_parallel_memory(tensor_parallel_memory(sizes), sizes, world().size(), ddp.bucket_bytes())};
 }
 
 }  // namespace
 
 TEST_CASE("memory: DDP's buckets, one or many, with recomputation and without, are in the formula") {
-  for (const bool again : {false, true})
-    for (const int64_t accumulate : {1, 3})
-      for (const int64_t bucket_bytes : {1 << 10, 25 << 20}) {
-        CAPTURE(again, accumulate, bucket_bytes);
-        if (B % (world().size() * accumulate) != 0) continue;
-        const auto [seen, moments] = first_step(again, accumulate, bucket_bytes);
-        CHECK(memory_differs(seen, moments) == "");
-      }
+  for (const DType type : {DType::F32, DType::BF16})
+    for (const bool again : {false, true})
+      for (const int64_t accumulate : {1, 3})
+        for (const int64_t bucket_bytes : {1 << 10, 25 << 20}) {
+          CAPTURE(name_of(type), again, accumulate, bucket_bytes);
+          if (B % (world().size() * accumulate) != 0) continue;
+          const auto [seen, moments] = first_step(again, accumulate, bucket_bytes, type);
+          CHECK(memory_differs(seen, moments) == "");
+        }
 }

@@ -145,8 +145,8 @@ TEST_CASE("B25: a step whose gradient is not finite on one rank stops on every r
         const auto parts = [&] {
           std::vector<std::vector<float>> all;
           for (size_t i = 0; i < run->optimizer->parameters().size(); ++i)
-            for (Tensor* t :
-                 {&run->optimizer->parameters()[i]->owned(), &run->optimizer->mean(i), &run->optimizer->square(i)})
+            for (const Tensor* t : std::initializer_list<const Tensor*>{&run->optimizer->parameters()[i]->owned(),
+                                                                        &run->optimizer->mean(i), &run->optimizer->square(i)})
               all.push_back(backend().to_host(*t));
           return all;
         };

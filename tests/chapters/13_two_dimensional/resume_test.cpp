@@ -20,8 +20,8 @@ constexpr int64_t saved_at = 3, steps = 6;
 std::vector<const Tensor*> tensors_of(TwoDimensional& run) {
   std::vector<const Tensor*> all;
   for (size_t i = 0; i < run.optimizer->parameters().size(); ++i)
-    for (const Tensor* t :
-         {&run.optimizer->parameters()[i]->owned(), &run.optimizer->mean(i), &run.optimizer->square(i)})
+    for (const Tensor* t : std::initializer_list<const Tensor*>{&run.optimizer->parameters()[i]->owned(),
+                                                                &run.optimizer->mean(i), &run.optimizer->square(i)})
       all.push_back(t);
   return all;
 }

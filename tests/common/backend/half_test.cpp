@@ -13,18 +13,6 @@ namespace {
 
 constexpr double kRounded = 1.0 / 256, kSame = 1e-5;  // rounding once is off by half of this, relative
 
-Tensor half(const Tensor& x) {
-  Tensor y = backend().empty(x.shape(), DType::BF16);
-  backend().cast(x, y);
-  return y;
-}
-
-Tensor wide(const Tensor& x) {
-  Tensor y = backend().empty(x.shape());
-  backend().cast(x, y);
-  return y;
-}
-
 // The same values in both types.
 struct Pair {
   Tensor f32, bf16;

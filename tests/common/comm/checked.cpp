@@ -7,6 +7,7 @@
 #include "tests/common/comm/conforms.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/thrown.hpp"
 
 namespace course::test {
 namespace {
@@ -28,16 +29,6 @@ std::unique_ptr<Comm> checked_world() {
   const auto timeout = std::make_shared<double>(40);
   auto checked = make_checked(make_mpi_comm(MPI_COMM_WORLD, "checked world", timeout), MPI_COMM_WORLD, timeout, nullptr);
   return std::make_unique<Staged>(std::move(checked), backend());
-}
-
-// What this rank is told of a call; "" where it goes well.
-std::string told(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace
@@ -114,7 +105,7 @@ TEST_CASE("B41: every rank is told of a disagreement, in the same words") {
   {
     const auto comm = checked_world();
     Tensor x = backend().zeros(r == 0 ? Shape{3, 4} : Shape{1});
-    const std::string said = told([&] { comm->all_reduce(x).wait(); });
+    const std::string said = words_thrown([&] { comm->all_reduce(x).wait(); });
     CHECK(said == (P == 1 ? ""
                           : cat("call 1 on checked world, all-reduce: ranks disagree about the size (12 on rank 0; 1 on ",
                                 ranks, ")")));
@@ -123,7 +114,7 @@ TEST_CASE("B41: every rank is told of a disagreement, in the same words") {
     const auto comm = checked_world();
     std::vector<float> twelve(12);
     std::vector<double> six(6);
-    const std::string said = told([&] {
+    const std::string said = words_thrown([&] {
       if (r == 0)
         comm->all_reduce(std::span(twelve)).wait();
       else
@@ -136,25 +127,6 @@ TEST_CASE("B41: every rank is told of a disagreement, in the same words") {
   CHECK(world().sum(1) == P);  // another group is none the worse
 }
 
-TEST_CASE("checked calls of two groups may be waited for in any order") {
-  const int P = world().size(), r = world().rank();
-  const auto one = checked_world();
-  const auto two = one->split(0, P - 1 - r, "turned");
-  for (int round = 0; round < 50; ++round) {
-    Tensor x = make({3}, [&](int64_t i) { return static_cast<float>(r + i); });
-    Tensor y = make({2}, [&](int64_t i) { return static_cast<float>(r * i); });
-    Work first = one->all_reduce(x), second = two->all_reduce(y);
-    if ((round + r) % 2 == 0) {
-      first.wait();
-      second.wait();
-    } else {
-      second.wait();
-      first.wait();
-    }
-    const int sum = P * (P - 1) / 2;
-    CHECK(backend().to_host(x)[2] == static_cast<float>(sum + 2 * P));
-    CHECK(backend().to_host(y)[1] == static_cast<float>(sum));
-  }
-}
+TEST_CASE("checked calls of two groups may be waited for in any order") { takes_two_groups_in_any_order(*checked_world(), 50); }
 
 }  // namespace course::test

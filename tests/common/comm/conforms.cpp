@@ -377,4 +377,24 @@ void conforms(Comm& comm) {
   comm.barrier().wait();
 }
 
+void takes_two_groups_in_any_order(Comm& comm, int rounds) {
+  const int P = comm.size(), r = comm.rank();
+  const auto turned = comm.split(0, P - 1 - r, "turned");
+  for (int round = 0; round < rounds; ++round) {
+    Tensor x = make({3}, [&](int64_t i) { return static_cast<float>(r + i); });
+    Tensor y = make({2}, [&](int64_t i) { return static_cast<float>(r * i); });
+    Work first = comm.all_reduce(x), second = turned->all_reduce(y);
+    if ((round + r) % 2 == 0) {
+      first.wait();
+      second.wait();
+    } else {
+      second.wait();
+      first.wait();
+    }
+    const int sum = P * (P - 1) / 2;
+    CHECK(backend().to_host(x)[2] == static_cast<float>(sum + 2 * P));
+    CHECK(backend().to_host(y)[1] == static_cast<float>(sum));
+  }
+}
+
 }  // namespace course::test

@@ -12,4 +12,7 @@ namespace course::test {
 
 void conforms(Comm& comm);
 
+// More of one that brings calls into order (checked.hpp): calls of two groups, each rank waits for them in an order of its own.
+void takes_two_groups_in_any_order(Comm& comm, int rounds);
+
 }  // namespace course::test

@@ -9,7 +9,6 @@
 namespace course::test {
 namespace {
 
-Tensor half(const Tensor& x) { return backend().in_type(backend().clone(x), DType::BF16); }
 
 std::string bits_of(const Tensor& x) {
   std::string bits(x.bytes(), '\0');

@@ -30,7 +30,7 @@ struct Folder : SharedFolder {
 TEST_CASE("a folder is held by one, who is named, until it lets go") {
   const Folder folder;
   const auto held =
-      Catch::Contains(cat("--save ", folder.path, ": another run saves there, process ", getpid(), " on "));
+      Catch::Contains(cat("--save ", folder.path.string(), ": another run saves there, process ", getpid(), " on "));
   {
     const FolderLock lock("--save", folder.path);
     CHECK_THROWS_WITH(FolderLock("--save", folder.path), held);
@@ -58,7 +58,7 @@ TEST_CASE("a lock whose holder was killed is no obstacle") {
   CHECK_THROWS_WITH(FolderLock("--save", folder.path), Catch::Contains(cat("process ", child, " on ")));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  CHECK(fs::exists(folder.path + "/.lock"));  // the file is left behind, the lock is not
+  CHECK(fs::exists(folder.path / ".lock"));  // the file is left behind, the lock is not
   const FolderLock lock("--save", folder.path);
   CHECK(read_lock(folder.path).starts_with(cat("process ", getpid(), " on ")));
   close(ready[0]), close(ready[1]);
@@ -68,7 +68,7 @@ TEST_CASE("a lock whose holder was killed is no obstacle") {
 // then is no longer the folder's.
 TEST_CASE("processes that take a folder in turn never hold it at once") {
   const Folder folder;
-  const std::string taken = folder.path + "/taken";
+  const std::string taken = folder.path / "taken";
   const auto take_turns = [&] {
     for (int turns = 0; turns < 400;) try {
         const FolderLock lock("--save", folder.path);
@@ -97,11 +97,11 @@ TEST_CASE("processes that take a folder in turn never hold it at once") {
 
 TEST_CASE("the room in a folder is told before anything is written") {
   const Folder folder;
-  const std::string deep = folder.path + "/not/yet/there";
+  const std::string deep = folder.path / "not/yet/there";
   CHECK(free_bytes(folder.path) > 0);
   CHECK(free_bytes("/proc") == std::numeric_limits<int64_t>::max());  // it does not say
   CHECK_NOTHROW(require_free("--save", deep, 1, "a checkpoint"));
   CHECK_THROWS_WITH(require_free("--save", deep, int64_t{1} << 60, "a checkpoint"),
                     Catch::Contains("--save " + deep + ": a checkpoint takes 1.00 EiB, free there are "));
-  CHECK_FALSE(fs::exists(folder.path + "/not"));
+  CHECK_FALSE(fs::exists(folder.path / "not"));
 }

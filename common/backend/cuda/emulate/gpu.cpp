@@ -8,7 +8,6 @@
 
 #include "common/backend/cuda/emulate/block.hpp"
 #include "common/backend/cuda/emulate/machine.hpp"
-#include "common/backend/cuda/emulate/symbols.hpp"
 #include "common/check.hpp"
 #include "common/signal_stack.hpp"
 
@@ -173,13 +172,6 @@ void Gpu::advance() {
   }
   // Of streams that are no more.
   std::erase_if(queues_, [](const auto& queue) { return queue.use_count() == 1 && queue->open.empty(); });
-}
-
-std::string name_of_kernel(const void* kernel) {
-  static std::map<const void*, std::string> known;
-  const auto [at, unknown] = known.try_emplace(kernel);
-  if (unknown) at->second = name_of_function(kernel);
-  return at->second.empty() ? "a kernel" : at->second;
 }
 
 }  // namespace course::emulate

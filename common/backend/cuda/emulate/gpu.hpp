@@ -109,6 +109,4 @@ class Gpu {
   std::string text_;
 };
 
-std::string name_of_kernel(const void* kernel);
-
 }  // namespace course::emulate

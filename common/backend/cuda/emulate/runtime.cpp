@@ -3,9 +3,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <sstream>
 
 #include "common/backend/cuda/emulate/block.hpp"
 #include "common/backend/cuda/emulate/gpu.hpp"
+#include "common/backend/cuda/emulate/symbols.hpp"
+#include "common/backend/cuda/last_kernels.hpp"
 #include "common/check.hpp"
 
 using course::cat;
@@ -58,10 +62,12 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  const std::string said = word("COURSE_EMULATE_CAPABILITY");
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  std::istringstream said(word("COURSE_EMULATE_CAPABILITY"));
+  std::string its;
+  for (int i = 0; i <= device; ++i) std::getline(said, its, ',');
   *properties = {"emulated GPU", 9, 0};
-  std::sscanf(said.c_str(), "%d.%d", &properties->major, &properties->minor);
+  std::sscanf(its.c_str(), "%d.%d", &properties->major, &properties->minor);
   return done();
 }
 
@@ -251,10 +257,11 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int valu
 }
 
 cudaError_t cudaFuncGetName(const char** name, const void* kernel) {
-  static std::string kept;
-  kept = course::emulate::name_of_kernel(kernel);
-  *name = kept.c_str();
-  return cudaSuccess;
+  static std::map<const void*, std::string> known;
+  const auto [at, unknown] = known.try_emplace(kernel);
+  if (unknown) at->second = course::emulate::linker_name(kernel);
+  *name = at->second.c_str();
+  return at->second.empty() ? cudaErrorInvalidValue : cudaSuccess;
 }
 
 namespace course::emulate {
@@ -285,7 +292,7 @@ cudaError_t launch(const void* kernel, dim3 grid, dim3 block, size_t shared_byte
   static int64_t started = 0;
   const bool asked = std::to_string(++started) == word("COURSE_EMULATE_FAULT_AT");
   const cudaError_t code =
-      gpu.put(stream, name_of_kernel(kernel), touches, [=, thread = std::move(thread)]() mutable {
+      gpu.put(stream, cuda::name_of_kernel(kernel), touches, [=, thread = std::move(thread)]() mutable {
         const auto run = [](void* with) { (*static_cast<std::function<void()>*>(with))(); };
         return asked ? std::string("it fails, as asked") : run_grid(grid, block, shared_bytes, {run, &thread});
       });

@@ -1,14 +1,11 @@
 #include "common/backend/cuda/emulate/symbols.hpp"
 
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <memory>
 #include <vector>
 
 namespace course::emulate {
@@ -22,8 +19,8 @@ std::vector<T> read(std::ifstream& file, uint64_t at, uint64_t count) {
   return file ? all : std::vector<T>();
 }
 
-// As the linker writes it, of what begins at `value` in the file's own addresses.
-std::string linker_name(const char* path, uint64_t value) {
+// Of what begins at `value` in the file's own addresses.
+std::string name_in(const char* path, uint64_t value) {
   std::ifstream file(path, std::ios::binary);
   const auto header = read<ElfW(Ehdr)>(file, 0, 1);
   if (header.empty() || std::memcmp(header[0].e_ident, ELFMAG, SELFMAG) != 0) return "";
@@ -39,28 +36,15 @@ std::string linker_name(const char* path, uint64_t value) {
   return "";
 }
 
-void remove(std::string& text, const std::string& part) {
-  for (size_t at; (at = text.find(part)) != std::string::npos;) text.erase(at, part.size());
-}
-
 }  // namespace
 
-std::string name_of_function(const void* function) {
+std::string linker_name(const void* function) {
   Dl_info info{};
   void* found = nullptr;
   if (!dladdr1(function, &info, &found, RTLD_DL_LINKMAP)) return "";
   const auto* const map = static_cast<const link_map*>(found);
   const char* path = *map->l_name ? map->l_name : "/proc/self/exe";
-  const std::string name = linker_name(path, reinterpret_cast<uint64_t>(function) - map->l_addr);
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
-                                                     std::free);
-  if (status != 0) return name;
-  std::string text = plain.get();
-  remove(text, "(anonymous namespace)::");
-  remove(text, "course::cuda::");
-  if (text.starts_with("void ")) text.erase(0, 5);  // a template's name begins with what it returns
-  return text.substr(0, text.find('('));
+  return name_in(path, reinterpret_cast<uint64_t>(function) - map->l_addr);
 }
 
 }  // namespace course::emulate

@@ -1,4 +1,4 @@
-// The name of a function of this program. dladdr knows what other libraries may see; a kernel in an unnamed namespace
+// The linker's name of a function of this program. dladdr knows what other libraries may see; a kernel in an unnamed namespace
 // stands in the file's own table alone. ELF: System V ABI, chapter 4.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace course::emulate {
 
-// Plain and without its parameters and namespaces of ours: "attention_kernel<Cut<32, 4, 4> >"; "" where there is none.
-std::string name_of_function(const void* function);
+// "_ZN6course4cuda12_GLOBAL__N_112scale_kernelEPflf"; "" where there is none.
+std::string linker_name(const void* function);
 
 }  // namespace course::emulate

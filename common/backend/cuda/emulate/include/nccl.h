@@ -13,13 +13,11 @@ struct ncclUniqueId {
 
 enum ncclResult_t {
   ncclSuccess = 0,
-  ncclUnhandledCudaError,
-  ncclSystemError,
-  ncclInternalError,
-  ncclInvalidArgument,
-  ncclInvalidUsage,
-  ncclRemoteError,
-  ncclInProgress,
+  ncclUnhandledCudaError = 1,
+  ncclInvalidArgument = 4,
+  ncclInvalidUsage = 5,
+  ncclRemoteError = 6,
+  ncclInProgress = 7,
 };
 enum ncclDataType_t {
   ncclUint8 = 1,
