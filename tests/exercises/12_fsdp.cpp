@@ -42,8 +42,8 @@ int main(int argc, char** argv) {
           const Box& box = mine[i]->owned_box();
           check.equal(cat("gradient of ", mine[i]->name(), ", this rank's part"), mine[i]->owned_gradient(),
                       backend.slice(all[i]->gradient(), 0, box.offset[0], box.size[0]));
-          backend.scale(all[i]->owned(), 0.5f);  // as an optimizer would change them
-          backend.scale(mine[i]->owned(), 0.5f);
+          backend.scale(all[i]->owned_to_write(), 0.5f);  // as an optimizer would change them
+          backend.scale(mine[i]->owned_to_write(), 0.5f);
         }
       }
     }

@@ -83,7 +83,9 @@ class Learner:
             near = difflib.get_close_matches(words[0], self.exercises, 2)
             raise self.course.Stop(f"there is no exercise '{words[0]}'; " + f"did you mean {' or '.join(near)}? " * bool(near) + "they are "
                                    + ", ".join(f"{e.number} {e.name}" for e in self.exercises.values()), 2)
-        return next((e for e in of_chapter if not self.passed(e)), of_chapter[0])
+        left = [e for e in of_chapter if not self.passed(e)]
+        begun = [e for e in left if self.of(e)["started"]]
+        return (begun or left or of_chapter)[0]
 
     def exhibit(self, word):
         """museum/3, museum/03 or its name; museum: the first that is not passed. Throws Stop."""
@@ -122,7 +124,7 @@ def start(learner, words):
         else:
             print(f"{exercise.number} {exercise.name}: write what stands between '// exercise {exercise.name} {{' and '// }} exercise' in\n"
                   f"  {course.short(file)}")
-    print("\n" + wrapped(exercise.task) + f"\n\nthen: ./course check {exercise.number}        stuck: ./course hint {exercise.number}")
+    print("\n" + wrapped(exercise.task) + f"\n\nthen: ./course check {exercise.name}        stuck: ./course hint {exercise.name}")
     return 0
 
 
