@@ -16,8 +16,7 @@
 //   {"exercise": "row_split", "ranks": 2, "checks": 7, "passed": false, "fault": {...}, "values": [[what, rank, [...]], ...]}
 //
 // `values` begin with a number of the seed; then the learner's, in the order of the comparisons: two files with the same fault
-// have the same. Exit code 0
-// where all agrees, else 1.
+// have the same. Exit code 0 where all agrees, else 1.
 #pragma once
 
 #include <functional>
