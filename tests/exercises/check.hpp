@@ -15,8 +15,8 @@
 //
 //   {"exercise": "row_split", "ranks": 2, "checks": 7, "passed": false, "fault": {...}, "values": [[what, rank, [...]], ...]}
 //
-// `values` are the learner's, in the order of the comparisons: two files with the same fault have the same. Exit code 0
-// where all agrees, else 1.
+// `values` begin with a number of the seed; then the learner's, in the order of the comparisons: two files with the same fault
+// have the same. Exit code 0 where all agrees, else 1.
 #pragma once
 
 #include <functional>
