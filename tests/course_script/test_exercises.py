@@ -306,7 +306,7 @@ class Matrix(InAFolder):
             how = ends.get(version, "passed" if version == "solution" else "fault")
             return runs.Outcome(ranks, how, 1, {"what": "sum: not written yet" if version == "stub" else "Y", "with": ""})
 
-        def check(course, e, version):
+        def judge(course, e, version):
             taken = ends.get(version, version)
             if taken == "passed":
                 return runs.Verdict([runs.Outcome(1, "passed", 1)])
@@ -314,14 +314,14 @@ class Matrix(InAFolder):
             return runs.Verdict([run(course, e, "stub", 1)], mistake=mistake)
         course = types.SimpleNamespace(ROOT=self.root, Stop=Stop, configure=lambda: None, build=lambda targets: None, cores=lambda: 2,
                                        chapters=dict)
-        before = runs.run, runs.check
-        runs.run, runs.check = run, check
+        before = runs.run, runs.judge
+        runs.run, runs.judge = run, judge
         try:
             with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
                 code = matrix.main(course, list(words))
             return code, out.getvalue(), err.getvalue()
         finally:
-            runs.run, runs.check = before
+            runs.run, runs.judge = before
 
     def test_all_as_they_must_be(self):
         self.assertEqual(self.prove({}), (0, "1 exercises, 3 wrong answers: all as they must be\n", ""))

@@ -181,7 +181,7 @@ class Proof(InAMuseum):
     def faults(self, taken_for=None, **outcomes):
         exhibit = make.exhibits(self.root)["six"]
         with unittest.mock.patch.object(runs, "run", lambda c, e, version, ranks: outcomes[f"on{ranks}"]), \
-                unittest.mock.patch.object(runs, "check", lambda *_: runs.Verdict([], mistake=taken_for)):
+                unittest.mock.patch.object(runs, "judge", lambda *_: runs.Verdict([], mistake=taken_for)):
             return list(museum.of_broken(course, exhibit))
 
     def hang(self, *lines):

@@ -36,7 +36,7 @@ def of_stub(course, exercise):
 
 
 def of_wrong(course, exercise, wrong):
-    verdict = runs.check(course, exercise, "wrong_" + wrong.name)
+    verdict = runs.judge(course, exercise, "wrong_" + wrong.name)
     if verdict.passed:
         yield f"wrong answer {wrong.name} passes"
     elif verdict.mistake is not wrong:

@@ -113,7 +113,7 @@ def progress(learner):
 
 def of_broken(course, exhibit):
     """It fails as its source says that it is seen, and is not taken for a repair of it. Lines of what is not so."""
-    if mistake := runs.check(course, exhibit, "stub").mistake:
+    if mistake := runs.judge(course, exhibit, "stub").mistake:
         yield f"the broken program is taken for the wrong repair {mistake.name}"
     for ranks, lines in exhibit.seen.items():
         end = runs.run(course, exhibit, "stub", ranks)

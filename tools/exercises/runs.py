@@ -178,17 +178,26 @@ def summary(outcome):
     return sorted({re.sub(r"\d+", "#", line) for line in said})
 
 
-def check(course, exercise, version, seed=SEED):
+def check(course, exercise, version):
     words = build(course, exercise, [version])
     if words:
         return Verdict([], compiler.short(words, course.ROOT, f"work/{exercise.folder}/{exercise.path.name}"), words)
+    return judge(course, exercise, version, lambda: builds_wrong(course, exercise))
+
+
+def judge(course, exercise, version, others_built=lambda: True):
+    """The verdict on a version that is built. `others_built`: whether the wrong answers, to compare it with, are built too."""
     outcomes = []
     for ranks in RANKS:
-        outcomes.append(run(course, exercise, version, ranks, seed))
+        outcomes.append(run(course, exercise, version, ranks))
         if outcomes[-1].how != "passed":
-            return Verdict(outcomes, mistake=known(course, exercise, outcomes, lambda n: run(course, exercise, version, n, seed),
-                                                       seed))
+            again = lambda n: run(course, exercise, version, n)  # noqa: E731
+            return Verdict(outcomes, mistake=known(course, exercise, outcomes, again, SEED, others_built))
     return Verdict(outcomes)
+
+
+def builds_wrong(course, exercise):
+    return not build(course, exercise, ["wrong_" + w.name for w in exercise.wrong])
 
 
 RECORDED = {}
@@ -216,11 +225,11 @@ def kept_outcome(kept, program):
     return None
 
 
-def known(course, exercise, outcomes, again, seed):
+def known(course, exercise, outcomes, again, seed, others_built):
     """The wrong answer that ends as this did, or None. Where several do, the rank counts that follow tell them apart: again(ranks)
     runs this once more."""
     written = outcomes[-1].fault and outcomes[-1].fault["what"].endswith("not written yet")
-    if written or not exercise.wrong or build(course, exercise, ["wrong_" + w.name for w in exercise.wrong]):
+    if written or not exercise.wrong or not others_built():
         return None
     left = exercise.wrong
     for ranks in RANKS[len(outcomes) - 1:]:

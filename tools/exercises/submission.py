@@ -82,7 +82,8 @@ class Judge:
         last = outcomes[-1]
         if last.how == "fault" and last.fault["what"].endswith("not written yet"):
             return Result("not handed in", detail="a part of it is not written yet")
-        mistake = runs.known(self.course, exercise, outcomes, lambda ranks: self.run(exercise, program, ranks)[0], self.seed)
+        mistake = runs.known(self.course, exercise, outcomes, lambda ranks: self.run(exercise, program, ranks)[0], self.seed,
+                             lambda: runs.builds_wrong(self.course, exercise))
         return Result(STATUS[last.how], mistake.name if mistake else "", f"on {counted(last.ranks)}: {runs.described(last)}")
 
     # ---- build ---------------------------------------------------------------------------------------------------
