@@ -5,7 +5,7 @@
 //
 //   lanes  a b c d   ->   a+c b+d c+a d+b   ->   all four of them a+b+c+d
 //
-// A block puts one result a warp into shared memory, and each warp folds those again.
+// A block puts one result a warp into shared memory, and each thread folds those few, all in the same order.
 #pragma once
 
 #include "common/backend/cuda/index.cuh"
@@ -34,23 +34,24 @@ __device__ T warp_reduce(T x, Fold fold, int width = kWarp) {
   return x;
 }
 
-// `nothing` is what changes no result: 0 of a sum, -inf of a maximum. The block has whole warps, at most 32.
+// The block has whole warps, at most 32.
 template <typename T, typename Fold>
-__device__ T block_reduce(T x, Fold fold, T nothing) {
+__device__ T block_reduce(T x, Fold fold) {
   __shared__ T of_warp[kWarp];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
   x = warp_reduce(x, fold);
   if (warps == 1) return x;
   if (lane == 0) of_warp[warp] = x;
   __syncthreads();
-  x = warp_reduce(lane < warps ? of_warp[lane] : nothing, fold);
+  x = of_warp[0];
+  for (int w = 1; w < warps; ++w) x = fold(x, of_warp[w]);
   __syncthreads();  // a second call may write of_warp again
   return x;
 }
 
 template <typename T>
 __device__ T block_sum(T x) {
-  return block_reduce(x, Sum(), T(0));
+  return block_reduce(x, Sum());
 }
 
 }  // namespace course::cuda

@@ -19,7 +19,7 @@ __global__ void row_max_kernel(const T* logits, float* max, int64_t columns) {
     const Four a = load(row + c, columns - c, -kInfinity);
     for (float v : a.at) best = fmaxf(best, v);
   }
-  best = block_reduce(best, Max(), -kInfinity);
+  best = block_reduce(best, Max());
   if (threadIdx.x == 0) max[blockIdx.x] = best;
 }
 

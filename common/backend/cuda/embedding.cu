@@ -57,7 +57,7 @@ __global__ void first_outside_kernel(const int32_t* ids, int64_t n, int64_t end,
   int64_t found = n;
   for (int64_t i = threadIdx.x; i < n && found == n; i += blockDim.x)
     if (ids[i] < 0 || ids[i] >= end) found = i;
-  found = block_reduce(found, Min(), n);
+  found = block_reduce(found, Min());
   if (threadIdx.x == 0) *index = found;
 }
 
@@ -73,8 +73,8 @@ template <typename T>
 void embedding_backward(const int32_t* ids, const T* dy, int64_t begin, int64_t rows, float* dtable, int64_t N,
                         int64_t E, cudaStream_t stream) {
   constexpr int64_t kMostBlocks = 256;  // enough to keep a card's memory busy, few enough to look through all ids
-  launch(embedding_backward_kernel<T>, std::min(rows, kMostBlocks), kThreads, 0, stream, ids, dy, begin, rows, dtable,
-         N, E);
+  launch(embedding_backward_kernel<T>, std::min({rows, N, kMostBlocks}), kThreads, 0, stream, ids, dy, begin, rows,
+         dtable, N, E);
 }
 
 template void embedding(const int32_t*, const float*, int64_t, int64_t, float*, int64_t, int64_t, cudaStream_t);
