@@ -84,8 +84,8 @@ double time_of(Comm& comm, const std::function<void()>& work, double most) {
 // at the same time: count what one rank does, step after step. Doubling knows Q, the largest power of two up to P (q),
 // log2 Q (steps), and whether ranks are left over (folded).
 // Hint: the ring has two phases of P-1 steps. In each step a rank sends one of P pieces. In which phase does it add?
-// Hint: in recursive doubling every message is the whole tensor, and after each but the last of those to ranks left
-// over one adds.
+// Hint: in recursive doubling every message is the whole tensor. What arrives is added, except the very last message,
+// which hands the finished sum to a rank left over.
 // Hint: the ranks left over hand their tensor in before the first step, and get the sum after the last.
 // Why: The ring sends the fewest bytes and recursive doubling the fewest messages. With alpha and beta measured, the
 // two formulas say from which size on the ring is the better one.

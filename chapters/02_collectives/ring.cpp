@@ -57,6 +57,8 @@ int64_t ring_all_reduce_bytes(int64_t n, int ranks, int rank) {
 // Task: Write the two phases of the ring: pieces[i] holds this rank's piece i before, and the sum over all ranks of
 // piece i after. exchange() sends to the right and receives from the left; at() brings an index back into 0..P-1. Then
 // write ring_all_reduce_bytes, what rank r really sends for n elements of 4 bytes, pieces of unequal size included.
+// Hint: a rank begins by sending a piece of its own. What should it send next, so that a sum travels on?
+// Hint: draw three ranks, and write beside each which piece it sends in step 0 and in step 1.
 // Hint: in step s of the first phase send piece r - s, and add what arrives to piece r - s - 1. After P - 1 steps piece
 // r + 1 is finished.
 // Hint: in step s of the second phase send piece r + 1 - s, the one that was finished or arrived last. It is not added.
@@ -83,10 +85,10 @@ int64_t ring_all_reduce_bytes(int64_t n, int ranks, int rank) {
 // sums do not travel on.
 //   - exchange(comm, pieces[at(r - step)], right, arrived, left);
 //   + exchange(comm, pieces[at(r)], right, arrived, left);
-// Wrong whole_ring: The bytes are those of 2P steps. In each phase the piece that is finished here is not sent.
+// Wrong whole_ring: The bytes are those of 2P steps. A phase has P - 1: the piece that arrives last in it is not sent on.
 //   - return 4 * (2 * n - size(rank + 1) - size(rank + 2));
 //   + return size(0) >= 0 ? 4 * 2 * n : 0;
 // Wrong equal_pieces: The bytes are 2(P - 1)/P of 4n, which holds on the mean over the ranks. Where P does not divide
-// n, a rank that keeps a short piece sends more.
+// n, a rank whose two unsent pieces are short sends more.
 //   - return 4 * (2 * n - size(rank + 1) - size(rank + 2));
 //   + return size(0) >= 0 ? 8 * (ranks - 1) * n / ranks : 0;

@@ -55,7 +55,7 @@ std::string DeviceMesh::show() const {
 // Ranks are numbered row by row: the last axis counts fastest. world.split(group, order, name) makes a communicator of
 // the ranks that name the same group, in the order of the second number; all ranks of `world` call it. `ranks` is the
 // product of all sizes.
-// Hint: one step along an axis is so many rank numbers as the axes after it have ranks together.
+// Hint: one step along an axis is as many rank numbers as the axes after it have ranks together.
 // Hint: the ranks of a group differ in this coordinate only. Which number do they share that no other group has?
 // Why: A collective over one axis runs in many groups at once, each with its own communicator. So the same line of code
 // adds up a layer's terms over tp and its gradients over dp, and neither knows how many ranks there are in all.

@@ -49,7 +49,7 @@ std::vector<int64_t> interleaved_rows(int64_t heads, int64_t head_dim) {
 // Why: Only the difference of two positions is left in the product of a turned query and a turned key, whatever pairs
 // are turned together. So weights for the one order serve the other once their rows are put where the pairs are.
 // Wrong no_factor_two: The exponent is -i/D. Pair i turns by theta^(-2i/D): there are D/2 pairs, and their exponents go
-// from 0 to -1.
+// from 0 nearly to -1.
 //   - const double angle = p * std::pow(theta, -2.0 * i / head_dim);
 //   + const double angle = p * std::pow(theta, -1.0 * i / head_dim);
 // Wrong in_float: The angle is a float. At position 1000 it is off by 6e-5, and the cosine with it. Compute in double,

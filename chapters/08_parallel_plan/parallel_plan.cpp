@@ -138,8 +138,8 @@ std::string show_tree(Module& root, const std::string& axis) {
 // Hint: cut both at the dots first; then token i of the one belongs to token i of the other.
 // Hint: a pattern that is shorter than the path names a module further up, not this one.
 // Why: A plan is applied to what it matches and to nothing else. A * that crosses dots, or a pattern that is content
-// with the front of a path, styles modules that nobody meant; a plan that matches too little is silent in PyTorch, and
-// an error here.
+// with the front of a path, styles modules that nobody meant; one that matches too little gets a warning in PyTorch (older
+// versions: nothing), and an error here.
 // Wrong star_crosses_dots: A * takes dots too, so layers.*.weight names what lies several levels below. Match token by
 // token.
 //   - const auto wanted = tokens_of(pattern), given = tokens_of(path);

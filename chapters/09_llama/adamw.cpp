@@ -34,8 +34,8 @@ void AdamW::step(double lr) {
 // Hint: what the optimizer changes is p.owned_to_write(), by p.owned_gradient(). It may be a part of what modules compute with.
 // Hint: the moments start at 0, so they are too small at first. The step's number tells adamw by how much.
 // Why: Every number of a parameter is stepped by itself, so a rank can step what it owns and nothing more. The two
-// moments are twice the parameters' bytes: cut them over all ranks, and the largest part of a training's memory shrinks
-// by the number of ranks.
+// moments are twice the parameters' bytes: cut them over all ranks, and the largest part of what a training keeps from
+// step to step shrinks by the number of ranks.
 // Wrong moments_of_the_whole: Right on one rank, and too large on more: the moments have the size that modules compute
 // with, though FSDP left this rank a part. It is the part that it owns that is stepped.
 //   - const Shape& part = p->owned_box().size;

@@ -62,7 +62,8 @@ DTensor LossParallel::backward(double divisor) {
 // Wrong own_maximum: Each rank takes exp(logit - max) with its own columns' maximum, so the sums do not belong
 // together. Reduce the maximum before it is used.
 //   - tp.all_reduce(max_, Reduce::Max).wait();
-// Wrong maxima_added: The maxima of the ranks are added. The largest of the row is the largest of them: Reduce::Max.
+// Wrong maxima_added: The maxima of the ranks are added. Any number that all ranks share would do on paper, but with one
+// that is too large every exp is 0. The largest of the row is the largest of them: Reduce::Max.
 //   - tp.all_reduce(max_, Reduce::Max).wait();
 //   + tp.all_reduce(max_).wait();
 // Wrong sum_not_reduced: The sum of exponentials is of this rank's columns alone. The softmax divides by the sum of the

@@ -44,7 +44,8 @@ double train(Backend& backend, Comm& comm, Tensor& weight, const Tensor& target,
 // Hint: which calls does rank 1 make between its second step and its third? Which does rank 0?
 // Hint: writing the file is work of rank 0 alone. Is everything that save() does?
 // Why: A collective is a call of all ranks of its group. What only one rank does, here the writing, comes after the
-// calls that all of them make: every rank brings its piece, then all but rank 0 are done.
+// calls that all of them make: every rank brings its piece, then all but rank 0 are done. Transformers' Trainer let only
+// the rank that writes come to the save.
 // Fault collective_on_one_rank: save() lets every rank but 0 go home, and the all-gather that follows wants them
 // all.
 //   - Tensor whole = backend.empty({n});

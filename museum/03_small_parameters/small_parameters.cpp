@@ -39,7 +39,8 @@ std::vector<Tensor> descend(Backend& backend, Comm& comm, const std::vector<Tens
 // Hint: how are 6 numbers cut over 4 ranks? 1 over 2? chunk_sizes says it.
 // Hint: a rank that has no numbers of its own: which calls must it still make?
 // Why: An empty piece is a piece. The rank that holds it has nothing to compute, but the all-gather counts on it,
-// with 0 elements, and it wants the joined weight like everyone.
+// with 0 elements, and it wants the joined weight like everyone. In Hugging Face Transformers it was the other way round:
+// ranks with an empty shard made a call more than the others.
 // Fault empty_left_out: A rank whose piece is empty returns before the all-gather, and is a parameter ahead of the
 // rest.
 //   - comm.reduce_scatter(gradient, sum, counts).wait();

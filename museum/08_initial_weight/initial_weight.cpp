@@ -33,7 +33,7 @@ Tensor initial_weight(Backend& backend, Comm& comm, int64_t N, int64_t K, uint64
 // apart by its place in the whole: so the whole is the same on any number of ranks, and a run can be compared with
 // one on one rank.
 // Fault same_on_every_rank: Every rank draws from the same seed with an index that starts at 0, so all pieces are
-// copies of the first. The gradients of copies are alike, and so they stay.
+// copies of the first. Where the weight that reads them is drawn so too, their gradients are alike, and they stay copies.
 //   - const uint64_t index = static_cast<uint64_t>(mine.offset * K) + i;
 //   - values[i] = static_cast<float>((2 * rng.uniform(index) - 1) * bound);
 //   + values[i] = static_cast<float>((2 * rng.uniform(i) - 1) * bound);
