@@ -326,7 +326,7 @@ template <typename T>
 void attention(const T* q, const T* k, const T* v, const int32_t* attend, T* y, float* lse, const AttentionSizes& z,
                cudaStream_t stream) {
   const bool few = z.S <= kFew;
-  const auto run = z.D <= 32    ? few ? forward<Cut<32, 1, 4>, T> : forward<Cut<32, 4, 4>, T>
+  const auto run = z.D <= 32    ? few ? forward<Cut<32, 1, 2>, T> : forward<Cut<32, 4, 4>, T>
                    : z.D <= 64  ? few ? forward<Cut<64, 1, 4>, T> : forward<Cut<64, 4, 4>, T>
                    : z.D <= 128 ? few ? forward<Cut<128, 1, 2>, T> : forward<Cut<128, 4, 2>, T>
                                 : forward<Cut<256, 2, 1>, T>;
@@ -338,7 +338,7 @@ void attention_backward(const T* dy, const T* q, const T* k, const T* v, const i
                         const float* lse, T* dq, T* dk, T* dv, float* delta, const AttentionSizes& z,
                         cudaStream_t stream) {
   launch(delta_kernel<T>, blocks_for(z.B * z.S * z.H * kWarp), kThreads, 0, stream, dy, y, delta, z);
-  const auto run = z.D <= 32    ? z.T <= kFew ? backward<Cut<32, 1, 4>, T> : backward<Cut<32, 4, 4>, T>
+  const auto run = z.D <= 32    ? z.T <= kFew ? backward<Cut<32, 1, 2>, T> : backward<Cut<32, 4, 4>, T>
                    : z.D <= 64  ? backward<Cut<64, 4, 4>, T>
                    : z.D <= 128 ? backward<Cut<128, 2, 2>, T>
                                 : backward<Cut<256, 1, 1>, T>;
