@@ -2,6 +2,7 @@
 
     python3 -m unittest discover -s tests/course_script
 """
+import concurrent.futures
 import contextlib
 import io
 import json
@@ -253,9 +254,37 @@ class Learner(InAFolder):
         self.assertIn("1 of 2", self.run_it("progress")[1])
         self.assertIn("all += b;", self.run_it("solution", "sum")[1])
 
-    def test_a_state_that_is_no_json(self):
-        self.write("{", "work/state.json")
-        self.assertIn("work/state.json is no JSON", self.refused("progress"))
+    def test_a_state_that_the_course_did_not_write(self):
+        for text in ("{", "[]", '{"sum": 3}', '{"sum": {"checks": "2"}}', '{"sum": {"started": 1}}', '{"predictions": {"01": 3}}', "[" * 10**5):
+            self.write(text, "work/state.json")
+            with self.subTest(text[:30]):
+                self.assertIn("work/state.json is not what the course wrote; remove it", self.refused("progress"))
+
+    def test_a_state_that_lacks_something(self):
+        self.write('{"sum": {"started": "2026"}}', "work/state.json")
+        self.assertIn("1 of 2", self.run_it("hint")[1])
+        self.assertEqual(self.state(), {**work.NEW, "started": "2026", "hints": 1})
+
+    def test_two_terminals_lose_nothing_of_each_other(self):
+        self.run_it("start", "01")
+        watching = work.Learner(self.course)            # as ./course watch holds it for hours
+        self.run_it("start", "02")
+        self.run_it("hint", "01")
+        with watching.note(watching.exercises["sum"]) as entry:
+            entry["checks"] += 1
+        self.assertEqual((self.state()["checks"], self.state()["hints"]), (1, 1))
+        self.assertTrue(watching.of(watching.exercises["difference"])["started"])
+
+    def test_many_at_once_count_each_change(self):
+        def ask(_):
+            learner = work.Learner(self.course)
+            for _ in range(20):
+                with learner.note(learner.exercises["sum"]) as entry:
+                    entry["checks"] += 1
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(ask, range(4)))
+        self.assertEqual(self.state()["checks"], 80)
+        self.assertEqual(sorted(p.name for p in (self.root / "work").iterdir()), ["state.json", "state.lock"])
 
 
 @contextlib.contextmanager

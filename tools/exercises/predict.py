@@ -192,9 +192,8 @@ def predict(learner, words):
         yours = "no answer" if said is None else f"you said {shown(said, question['unit'])}"
         print(f"{place}. {'right' if results[-1] else 'not so'}: {shown(true, question['unit'])} measured, {yours}")
         print(wrapped(question["why"], "   ") + "\n")
-    learner.state.setdefault("predictions", {})[f"{chapter:02}"] = {
-        "at": learner.now(), "right": sum(results), "of": len(results), "answers": answers}
-    learner.save()
+    with learner.change("predictions") as predictions:
+        predictions[f"{chapter:02}"] = {"at": learner.now(), "right": sum(results), "of": len(results), "answers": answers}
     print(f"{sum(results)} of {len(results)} right")
     return 0 if all(results) else 1
 

@@ -10,10 +10,13 @@
 
 Without a name: the exercise that was started last and is not passed. museum/3 is a broken program of museum/ (museum.py).
 """
+import contextlib
 import datetime
 import difflib
+import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
 import textwrap
@@ -26,6 +29,9 @@ import runs
 import source
 
 
+NEW = {"started": None, "passed": None, "checks": 0, "hints": 0, "shown": False}      # what is noted of an exercise
+
+
 class Learner:
     """What is written in work/: the files, and state.json of what was started, passed and asked."""
 
@@ -33,21 +39,44 @@ class Learner:
         self.course = course
         self.folder = course.ROOT / "work"
         self.exercises, self.exhibits = make.exercises(course.ROOT), make.exhibits(course.ROOT)
-        self.state = {}
-        if (self.folder / "state.json").exists():
-            try:
-                self.state = json.loads((self.folder / "state.json").read_text(encoding="utf-8"))
-            except ValueError:
-                raise course.Stop(f"work/state.json is no JSON; remove it, and what was passed is asked again") from None
+        self.state = self.read()
+
+    def read(self):
+        """{name of an exercise: what is noted of it}, and "predictions". Throws Stop."""
+        path = self.folder / "state.json"
+        if not path.exists():
+            return {}
+        with contextlib.suppress(ValueError, RecursionError):
+            state = json.loads(path.read_text(encoding="utf-8"))
+            if isinstance(state, dict) and all(well_formed(*item) for item in state.items()):
+                return state
+        raise self.course.Stop("work/state.json is not what the course wrote; remove it, and what was passed is asked again")
 
     def of(self, exercise):
-        return self.state.setdefault(exercise.name, {"started": None, "passed": None, "checks": 0, "hints": 0, "shown": False})
+        return {**NEW, **self.state.get(exercise.name, {})}
 
-    def save(self):
+    @contextlib.contextmanager
+    def change(self, name):
+        """What is noted under a name, to write into; it is kept where nothing is thrown. Another terminal may have noted something since,
+        and must not while we do: read anew, under a lock."""
         self.folder.mkdir(exist_ok=True)
-        aside = self.folder / "state.json.part"
-        aside.write_text(json.dumps(self.state, indent=1), encoding="utf-8")
-        aside.replace(self.folder / "state.json")
+        with open(self.folder / "state.lock", "w") as lock:
+            with contextlib.suppress(OSError):          # a network's file system may know no locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            self.state = self.read()
+            entry = self.state.setdefault(name, {})
+            yield entry
+            aside = self.folder / f"state.json.{os.getpid()}"
+            aside.write_text(json.dumps(self.state, indent=1), encoding="utf-8")
+            aside.replace(self.folder / "state.json")
+
+    @contextlib.contextmanager
+    def note(self, exercise):
+        """change() of an exercise."""
+        with self.change(exercise.name) as entry:
+            for key, value in NEW.items():
+                entry.setdefault(key, value)
+            yield entry
 
     def file(self, exercise):
         return self.folder / exercise.folder / exercise.path.name
@@ -100,6 +129,16 @@ class Learner:
         return now()
 
 
+def well_formed(name, entry):
+    """Whether it may be used as what state.json says under a name. A person may have written it."""
+    if not isinstance(entry, dict):
+        return False
+    if name == "predictions":
+        return all(isinstance(said, dict) and {"right", "of"} <= said.keys() for said in entry.values())
+    return all(type(entry.get(key, value)) in (type(value), str if value is None else bool if value is False else int)
+               for key, value in {**NEW, "guesses": 0}.items())
+
+
 def wrapped(text, blank="  "):
     return textwrap.fill(text, 100, initial_indent=blank, subsequent_indent=blank)
 
@@ -116,8 +155,8 @@ def start(learner, words):
     else:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(source.stub(exercise), encoding="utf-8")
-        learner.of(exercise)["started"] = now()
-        learner.save()
+        with learner.note(exercise) as entry:
+            entry["started"] = now()
         if exercise.fault:
             print(f"{exercise.number} {exercise.name}: find the fault in\n  {course.short(file)}\n\n"
                   f"name it (./course name {exercise.number}) and mend it")
@@ -134,9 +173,8 @@ def check(learner, words):
     file, course = learner.file(exercise), learner.course
     if not file.exists():
         raise course.Stop(f"{course.short(file)} is missing; ./course start {exercise.name} makes it", 2)
-    entry = learner.of(exercise)
-    entry["checks"] += 1
-    learner.save()
+    with learner.note(exercise) as entry:
+        entry["checks"] += 1
     of_file = learner.sha256(exercise)
     verdict = runs.check(course, exercise, "work")
     print(f"{course.short(file)}, sha256 {of_file[:12]}: {verdict.said(exercise)}")
@@ -148,8 +186,8 @@ def check(learner, words):
     if verdict.passed and exercise.fault:
         return museum.mended(learner, exercise)
     if verdict.passed:
-        entry.update(passed=entry["passed"] or now(), sha256=of_file)
-        learner.save()
+        with learner.note(exercise) as entry:
+            entry.update(passed=entry["passed"] or now(), sha256=of_file)
         print("\nWhy it works\n" + wrapped(exercise.why))
         left = learner.next()
         print(f"\nnext: ./course start {left.number}    ({left.name})" if left else "\nall exercises are passed")
@@ -158,13 +196,12 @@ def check(learner, words):
 
 def hint(learner, words):
     exercise = learner.chosen(words)
-    entry = learner.of(exercise)
-    if entry["hints"] >= len(exercise.hints):
+    if learner.of(exercise)["hints"] >= len(exercise.hints):
         print(f"{exercise.name} has no more hints; all {len(exercise.hints)} again:")
     else:
-        entry["hints"] += 1
-        learner.save()
-    for number, text in enumerate(exercise.hints[:entry["hints"]], 1):
+        with learner.note(exercise) as entry:
+            entry["hints"] += 1
+    for number, text in enumerate(exercise.hints[:learner.of(exercise)["hints"]], 1):
         print(wrapped(f"{number} of {len(exercise.hints)}. {text}"))
     return 0
 
@@ -175,8 +212,8 @@ def solution(learner, words):
     if not learner.passed(exercise) and not anyway:
         raise learner.course.Stop(f"{exercise.name} is not passed yet; ./course hint {exercise.name}, or --anyway, which is noted")
     if not learner.passed(exercise):
-        learner.of(exercise)["shown"] = True
-        learner.save()
+        with learner.note(exercise) as entry:
+            entry["shown"] = True
     if exercise.fault:
         print(f"the fault is {exercise.fault.name}: {exercise.fault.says}\n")
     for begin, end in exercise.parts:
@@ -195,9 +232,9 @@ def reset(learner, words):
         print(f"what you wrote is kept in {course.short(kept)}")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(source.stub(exercise), encoding="utf-8")
-    learner.of(exercise).update(started=now(), passed=None)
-    learner.of(exercise).pop("mended", None)
-    learner.save()
+    with learner.note(exercise) as entry:
+        entry.update(started=now(), passed=None)
+        entry.pop("mended", None)
     print(f"{course.short(file)} is as at the start")
     return 0
 
