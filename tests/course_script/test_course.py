@@ -90,7 +90,7 @@ class Run(InAFolder):
                          ["3", "build/bin/05_sharded_mlp", "--seq", "7"])
 
     def test_a_number_of_ranks_that_is_none(self):
-        for value in (["-n", "two"], ["-n", "0"], ["-n"], ["-n", "-1"]):
+        for value in (["-n", "two"], ["-n", "0"], ["-n", "²"], ["-n"], ["-n", "-1"]):
             code, _, err = self.main("run", "05", *value)
             self.assertEqual(code, 2)
             self.assertEqual(len(err.splitlines()), 1, err)
@@ -258,7 +258,7 @@ class Chapters(InAFolder):
 
     def test_an_unknown_chapter_names_the_choices(self):
         for command in ("run", "test"):
-            for word in ("14", "2", "sharded_mlp", "5x", ""):
+            for word in ("14", "2", "sharded_mlp", "5x", "", "²"):
                 code, _, err = self.main(command, word)
                 self.assertEqual(code, 2)
                 self.assertIn("01_column_row_split, 05_sharded_mlp, 09_llama, 13_two_dimensional", err)

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -253,6 +254,55 @@ class Learner(InAFolder):
         self.assertIn("next: ./course start 02", said)
         self.assertIn("1 of 2", self.run_it("progress")[1])
         self.assertIn("all += b;", self.run_it("solution", "sum")[1])
+
+    def test_after_the_record_is_removed_start_begins_again_with_what_is_there(self):
+        self.run_it("start", "01")
+        self.file.write_text("mine")
+        (self.root / "work" / "state.json").unlink()
+        self.assertIn("no exercise is begun", self.refused("hint"))
+        self.run_it("start", "01")
+        self.assertEqual(self.file.read_text(), "mine")
+        self.assertIn("a first.", self.run_it("hint")[1])
+
+    def pass_it(self, *words):
+        with checked(runs.Verdict([runs.Outcome(r, "passed", 3) for r in runs.RANKS])):
+            self.assertEqual(self.run_it("check", *words)[0], 0)
+
+    def test_after_a_pass_a_chapter_with_two_means_the_one_that_was_written(self):
+        self.write(MARKED.replace("sum", "zero"), "chapters/01_sums/zero.cpp")
+        self.run_it("start", "sum")
+        self.pass_it()
+        self.assertIn("// exercise", self.file.read_text())
+        self.assertIn("int sum(", self.run_it("solution", "01")[1])
+        self.pass_it("01")
+        self.assertIn("kept in work/01_sums/sum.cpp.1", self.run_it("reset", "01")[1])
+        self.assertFalse(self.file.with_name("zero.cpp").exists())
+
+    def test_solution_without_a_name_is_of_what_was_started_or_passed_last(self):
+        self.assertIn("no exercise is begun", self.refused("solution"))
+        self.run_it("start", "01")
+        self.assertIn("sum is not passed yet", self.refused("solution"))
+        self.pass_it()
+        self.assertIn("int sum(", self.run_it("solution")[1])
+        self.run_it("start", "02")
+        self.assertIn("difference is not passed yet", self.refused("solution"))
+        self.assertIn("int difference(", self.run_it("solution", "--anyway")[1])
+
+    def test_watch_waits_for_no_file_that_nobody_has_begun(self):
+        with unittest.mock.patch.object(work.time, "sleep", side_effect=AssertionError("it waits")):
+            self.assertIn("work/01_sums/sum.cpp is missing; ./course start sum makes it", self.refused("watch", "01"))
+
+    def test_what_is_a_digit_and_no_number(self):
+        self.assertIn("there is no exercise '²'", self.refused("start", "²"))
+
+    def test_a_chapter_by_its_folder(self):
+        self.assertIn("01 sum", self.run_it("start", "01_sums")[1])
+
+    def test_each_command_says_how_it_is_used(self):
+        for command, words in ("check", "./course check [NN|NAME]"), ("museum", "./course name museum/3"), ("predict", "./course predict [NN]"):
+            code, said = self.run_it(command, "--help")
+            self.assertEqual(code, 0)
+            self.assertIn(words, said)
 
     def test_a_state_that_the_course_did_not_write(self):
         for text in ("{", "[]", '{"sum": 3}', '{"sum": {"checks": "2"}}', '{"sum": {"started": 1}}', '{"predictions": {"01": 3}}', "[" * 10**5):

@@ -154,9 +154,9 @@ class Talk(InAFolder):
         self.assertRegex(self.main("predict")[1], "05_sharded_mlp +3 questions, 0 of 3 right")
 
     def test_what_is_no_answer_is_asked_again(self):
-        code, out, _ = self.asked("lots", "1152", "3", "all-reduce", "10")
+        code, out, _ = self.asked("lots", "1152", "3", "²", "all-reduce", "10")
         self.assertEqual(code, 0)
-        self.assertEqual(out.count("Enter alone: no idea"), 2)
+        self.assertEqual(out.count("Enter alone: no idea"), 3)
 
     def test_the_answer_follows_the_run(self):
         code, out, _ = self.asked("1152", "1", "10", output=OUTPUT.replace("1,152", "4,608"))

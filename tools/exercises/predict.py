@@ -142,7 +142,7 @@ def ask(question, place):
             return None
         if said in choices:
             return said
-        if choices and said.isdigit() and 1 <= int(said) <= len(choices):
+        if choices and said.isdecimal() and 1 <= int(said) <= len(choices):
             return choices[int(said) - 1]
         value = None if choices else number(said)
         if value is not None:

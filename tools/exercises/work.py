@@ -8,7 +8,8 @@
   ./course progress             what is done
   ./course watch                check whenever the file is saved, and go on to the next when it passes
 
-Without a name: the exercise that was started last and is not passed. museum/3 is a broken program of museum/ (museum.py).
+Without a name: the exercise that was started last and is not passed; solution: started or passed last.
+museum/3 is a broken program of museum/ (museum.py).
 """
 import contextlib
 import datetime
@@ -19,6 +20,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import textwrap
 import time
 
@@ -81,8 +83,14 @@ class Learner:
     def file(self, exercise):
         return self.folder / exercise.folder / exercise.path.name
 
+    def everything(self):
+        return [*self.exercises.values(), *self.exhibits.values()]
+
     def passed(self, exercise):
         return bool(self.of(exercise)["passed"])
+
+    def has_file(self, exercise):
+        return self.file(exercise).exists()
 
     def sha256(self, exercise):
         """Of the file as it is now; '' where there is none."""
@@ -93,12 +101,25 @@ class Learner:
         """The first that is not passed, or None."""
         return next((e for e in self.exercises.values() if not self.passed(e)), None)
 
-    def chosen(self, words, started=True):
-        """The exercise that the words name. Throws Stop."""
+    def written(self, exercise):
+        """Its file, which is there. Throws Stop."""
+        file = self.file(exercise)
+        if not self.has_file(exercise):
+            raise self.course.Stop(f"{self.course.short(file)} is missing; ./course start {exercise.name} makes it", 2)
+        return file
+
+    def latest(self):
+        """What was started or passed last, or None."""
+        return max((e for e in self.everything() if self.of(e)["started"]), default=None,
+                   key=lambda e: (self.of(e)["passed"] or self.of(e)["started"], not self.passed(e)))
+
+    def chosen(self, words, started=True, first=lambda exercise: False):
+        """The exercise that the words name. Of a chapter with several, one for which `first` holds, then one that is left, then one that
+        is begun. Throws Stop."""
         if len(words) > 1:
             raise self.course.Stop(f"one exercise, not {len(words)}: {' '.join(words)}", 2)
         if not words:
-            begun = [e for e in [*self.exercises.values(), *self.exhibits.values()] if self.of(e)["started"] and not self.passed(e)]
+            begun = [e for e in self.everything() if self.of(e)["started"] and not self.passed(e)]
             found = max(begun, key=lambda e: self.of(e)["started"]) if begun else None if started else self.next()
             if not found:
                 raise self.course.Stop("no exercise is begun; ./course start begins the next", 2)
@@ -106,27 +127,27 @@ class Learner:
         if words[0] in self.exercises:
             return self.exercises[words[0]]
         if words[0].split("/")[0] == "museum" or words[0] in self.exhibits:
-            return self.exhibit(words[0])
-        of_chapter = [e for e in self.exercises.values() if words[0].isdigit() and int(e.number) == int(words[0])]
+            return self.preferred(self.exhibits_of(words[0]), first)
+        of_chapter = [e for e in self.exercises.values() if words[0] == e.folder or words[0].isdecimal() and int(e.number) == int(words[0])]
         if not of_chapter:
             near = difflib.get_close_matches(words[0], self.exercises, 2)
             raise self.course.Stop(f"there is no exercise '{words[0]}'; " + f"did you mean {' or '.join(near)}? " * bool(near) + "they are "
                                    + ", ".join(f"{e.number} {e.name}" for e in self.exercises.values()), 2)
-        left = [e for e in of_chapter if not self.passed(e)]
-        begun = [e for e in left if self.of(e)["started"]]
-        return (begun or left or of_chapter)[0]
+        return self.preferred(of_chapter, first)
 
-    def exhibit(self, word):
-        """museum/3, museum/03 or its name; museum: the first that is not passed. Throws Stop."""
+    def preferred(self, exercises, first):
+        return min(exercises, key=lambda e: (not first(e), self.passed(e), not self.of(e)["started"]))
+
+    def exhibits_of(self, word):
+        """museum/3, museum/03 or its name; museum: all. Throws Stop."""
         which = word.removeprefix("museum").strip("/")
         named = [e for e in self.exhibits.values() if which in ("", e.name, e.number[7:], e.number[7:].lstrip("0"))]
-        found = next((e for e in named if not self.passed(e)), named[0] if named else None)
-        if not found:
+        if not named:
             raise self.course.Stop(f"there is no '{word}'; ./course museum lists them", 2)
-        return found
+        return named
 
     def now(self):
-        return now()
+        return datetime.datetime.now().isoformat(timespec="seconds")
 
 
 def well_formed(name, entry):
@@ -143,10 +164,6 @@ def wrapped(text, blank="  "):
     return textwrap.fill(text, 100, initial_indent=blank, subsequent_indent=blank)
 
 
-def now():
-    return datetime.datetime.now().isoformat(timespec="seconds")
-
-
 def start(learner, words):
     exercise = learner.chosen(words, started=False)
     file, course = learner.file(exercise), learner.course
@@ -155,24 +172,22 @@ def start(learner, words):
     else:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(source.stub(exercise), encoding="utf-8")
-        with learner.note(exercise) as entry:
-            entry["started"] = now()
         if exercise.fault:
             print(f"{exercise.number} {exercise.name}: find the fault in\n  {course.short(file)}\n\n"
                   f"name it (./course name {exercise.number}) and mend it")
         else:
             print(f"{exercise.number} {exercise.name}: write what stands between '// exercise {exercise.name} {{' and '// }} exercise' in\n"
                   f"  {course.short(file)}")
+    with learner.note(exercise) as entry:               # of a file that was there too: state.json may have been removed
+        entry["started"] = learner.now()
     print("\n" + wrapped(exercise.task) + f"\n\nthen: ./course check {exercise.name}        stuck: ./course hint {exercise.name}")
     return 0
 
 
 def check(learner, words):
     full = "--full" in words
-    exercise = learner.chosen([w for w in words if w != "--full"])
-    file, course = learner.file(exercise), learner.course
-    if not file.exists():
-        raise course.Stop(f"{course.short(file)} is missing; ./course start {exercise.name} makes it", 2)
+    exercise = learner.chosen([w for w in words if w != "--full"], first=learner.has_file)
+    file, course = learner.written(exercise), learner.course
     with learner.note(exercise) as entry:
         entry["checks"] += 1
     of_file = learner.sha256(exercise)
@@ -187,7 +202,7 @@ def check(learner, words):
         return museum.mended(learner, exercise)
     if verdict.passed:
         with learner.note(exercise) as entry:
-            entry.update(passed=entry["passed"] or now(), sha256=of_file)
+            entry.update(passed=entry["passed"] or learner.now(), sha256=of_file)
         print("\nWhy it works\n" + wrapped(exercise.why))
         left = learner.next()
         print(f"\nnext: ./course start {left.number}    ({left.name})" if left else "\nall exercises are passed")
@@ -208,7 +223,8 @@ def hint(learner, words):
 
 def solution(learner, words):
     anyway = "--anyway" in words
-    exercise = learner.chosen([w for w in words if w != "--anyway"])
+    words = [w for w in words if w != "--anyway"]
+    exercise = learner.chosen(words) if anyway else not words and learner.latest() or learner.chosen(words, first=learner.passed)
     if not learner.passed(exercise) and not anyway:
         raise learner.course.Stop(f"{exercise.name} is not passed yet; ./course hint {exercise.name}, or --anyway, which is noted")
     if not learner.passed(exercise):
@@ -224,7 +240,7 @@ def solution(learner, words):
 
 
 def reset(learner, words):
-    exercise = learner.chosen(words)
+    exercise = learner.chosen(words, first=learner.has_file)
     file, course = learner.file(exercise), learner.course
     if file.exists():
         kept = next(p for n in range(1, 10**6) if not (p := file.with_name(f"{file.name}.{n}")).exists())
@@ -233,7 +249,7 @@ def reset(learner, words):
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(source.stub(exercise), encoding="utf-8")
     with learner.note(exercise) as entry:
-        entry.update(started=now(), passed=None)
+        entry.update(started=learner.now(), passed=None)
         entry.pop("mended", None)
     print(f"{course.short(file)} is as at the start")
     return 0
@@ -258,6 +274,7 @@ def progress(learner, words):
 def watch(learner, words):
     """By the time of last change, looked at twice a second: it needs nothing of the system."""
     exercise = learner.chosen(words)
+    learner.written(exercise)
     seen = None
     while True:
         file = learner.file(exercise)
@@ -279,6 +296,9 @@ COMMANDS = {"start": start, "check": check, "hint": hint, "solution": solution, 
 
 
 def main(course, command, words):
+    if {"--help", "-h"} & set(words):
+        print(sys.modules[COMMANDS[command].__module__].__doc__.strip())
+        return 0
     try:
         return COMMANDS[command](Learner(course), words)
     except source.Fault as fault:
