@@ -16,6 +16,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import types
 import unittest
 import unittest.mock
 from pathlib import Path
@@ -410,6 +411,35 @@ class SetUp(InAFolder):
         (self.root / "build" / "CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
         with self.assertRaisesRegex(course.Stop, "/elsewhere"):
             course.configure()
+
+    def test_configuring_without_mpi_is_one_line(self):
+        with unittest.mock.patch.multiple(course, mpi_pair=lambda: None, needs=lambda: [], capture=lambda command: self.fail(command)), \
+                self.assertRaisesRegex(course.Stop, "no mpicxx and mpirun of one family.*doctor"):
+            course.configure()
+
+    def test_who_builds_has_what_is_needed_first(self):
+        for command, builds in (("check", True), ("watch", True), ("predict", True), ("matrix", True), ("grade", True), ("start", False), ("hint", False)):
+            done = []
+            tool = types.SimpleNamespace(main=lambda *_: done.append("main") or 0)
+            with unittest.mock.patch.multiple(course, use_bundle=lambda: done.append("bundle"), install_missing=lambda: done.append("install")), \
+                    unittest.mock.patch.object(course.importlib, "import_module", lambda module: tool), \
+                    unittest.mock.patch.dict(sys.modules, course=course):
+                for words, wanted in ([], ["bundle", "install"] * builds + ["main"]), (["--help"], ["main"]):
+                    done.clear()
+                    self.main(command, *words)
+                    self.assertEqual(done, wanted, command)
+
+    def test_what_was_installed_is_configured_for(self):
+        with unittest.mock.patch.multiple(course, use_bundle=lambda: None, install_missing=lambda: True, configure=unittest.mock.DEFAULT) as made, \
+                unittest.mock.patch.object(course.importlib, "import_module", lambda module: types.SimpleNamespace(main=lambda *_: 0)), \
+                unittest.mock.patch.dict(sys.modules, course=course):
+            self.main("check", "01")
+        made["configure"].assert_called_once_with()
+
+    def test_a_build_folder_of_many_turns_is_one_path(self):
+        for said, meant in ("../b", self.root.parent / "b"), ("./b//c/", self.root / "b" / "c"), ("/b/../c", Path("/c")), ("", self.root / "build"):
+            with unittest.mock.patch.dict(os.environ, {"COURSE_BUILD": said}):
+                self.assertEqual(course.build_folder(), meant)
 
     def test_the_launcher_is_of_the_librarys_family(self):
         (self.root / "build").mkdir()

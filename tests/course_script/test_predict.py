@@ -101,9 +101,10 @@ class Read(unittest.TestCase):
 class Talk(InAFolder):
     def setUp(self):
         super().setUp()
-        patch = unittest.mock.patch.dict(sys.modules, course=course)     # as it is when it is the program
-        patch.start()
-        self.addCleanup(patch.stop)
+        for patch in (unittest.mock.patch.dict(sys.modules, course=course),     # as it is when it is the program
+                      unittest.mock.patch.multiple(course, use_bundle=lambda: None, install_missing=lambda: False)):
+            patch.start()
+            self.addCleanup(patch.stop)
         self.page = self.root / "chapters" / "05_sharded_mlp" / "predict.toml"
         self.page.write_text(PAGE)
         self.ran = []
