@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import types
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "exercises"))
 sys.dont_write_bytecode = True
 import make  # noqa: E402
+import course_base  # noqa: E402
 import matrix  # noqa: E402
 import runs  # noqa: E402
 import source  # noqa: E402
@@ -54,6 +56,22 @@ int twice(int a) {
 // Wrong thrice: Three times.
 //   - return 2 * a;
 //   + return 3 * a;
+"""
+
+EXHIBIT = """int answer() {
+  // exercise six {
+  return 6 * 7;
+  // } exercise
+}
+
+// Exhibit 03 six
+// Task: it should be 42.
+// Why: six times seven.
+// Fault not_added: it is added.
+//   - return 6 * 7;
+//   + return 6 + 7;
+// Seen 2: on two ranks
+//   | rank 0: last none
 """
 
 
@@ -107,6 +125,15 @@ class Source(InAFolder):
                 source.exercise_in(self.write(text))
             self.assertIn("sum.cpp", str(caught.exception))
             self.assertIn(words, str(caught.exception))
+
+    def test_a_fault_ends_any_command_in_one_line(self):
+        self.assertTrue(issubclass(source.Fault, course_base.Stop))
+        self.assertEqual(source.Fault("where: what").code, 1)
+        made = subprocess.run([sys.executable, str(ROOT / "tools" / "exercises" / "make.py"), "list", str(self.root)], capture_output=True, text=True)
+        self.assertEqual((made.returncode, made.stdout, made.stderr), (0, "", ""))      # as CMake calls it, with no path set
+        self.write(MARKED.replace("// Why: Addition.\n", ""))
+        made = subprocess.run([*made.args], capture_output=True, text=True)
+        self.assertRegex(made.stderr, r"\Aexercises: .*sum.cpp: .* one Why\n\Z")
 
     def test_a_wrong_answer_must_change_one_place(self):
         faults = {
@@ -391,7 +418,8 @@ class Matrix(InAFolder):
                 return runs.Verdict([runs.Outcome(1, "passed", 1)])
             mistake = next((w for w in e.wrong if "wrong_" + w.name == taken), None)
             return runs.Verdict([run(course, e, "stub", 1)], mistake=mistake)
-        course = types.SimpleNamespace(ROOT=self.root, Stop=Stop, configure=lambda: None, build=lambda targets: None, cores=lambda: 2,
+        course = types.SimpleNamespace(ROOT=self.root, Stop=Stop, configure=lambda: None, build=lambda targets: None,
+                                       build_folder=lambda: self.root / "build", cores=lambda: 2,
                                        chapters=dict)
         before = runs.run, runs.judge
         runs.run, runs.judge = run, judge
@@ -422,8 +450,32 @@ class Matrix(InAFolder):
 
     def test_an_unknown_name(self):
         with self.assertRaises(Stop) as caught:
-            self.prove({}, ["product"])
-        self.assertIn("no exercise among 'product'; they are sum", str(caught.exception))
+            self.prove({}, ["sum", "product", "03"])
+        self.assertIn("no exercise 'product', '03'; they are sum", str(caught.exception))
+
+    def test_the_names_that_the_other_commands_know(self):
+        self.write(MARKED)
+        self.write(EXHIBIT, "museum/03_six/six.cpp")
+        self.write(MARKED.replace("sum", "zero"), "chapters/01_sums/zero.cpp")
+        self.write(MARKED.replace("sum", "more").replace("Exercise 01", "Exercise 02"), "chapters/02_more/more.cpp")
+        exercises = make.everything(self.root)
+        for words, names in (["1"], "sum zero"), (["01_sums", "more"], "sum zero more"), (["museum/3"], "six"), (["museum/03"], "six"), (["six"], "six"), \
+                (["museum", "02"], "more six"), ([], "sum zero more six"), (["predict"], ""):
+            self.assertEqual(sorted(e.name for e in matrix.named(exercises, words)[0]), sorted(names.split()), words)
+
+    def test_help(self):
+        code, out, _ = self.prove({}, ["--help"])
+        self.assertEqual(code, 0)
+        self.assertIn("./course matrix [", out)
+
+    def test_what_may_be_chance_is_run_anew(self):
+        folder = self.root / "build" / "tests" / "exercises" / "sum"
+        folder.mkdir(parents=True)
+        for rank, how in enumerate(("passed", "fault", "hang", "died", "endless"), 1):
+            (folder / f"wrong_minus.on_{rank}.json").write_text(json.dumps({"ranks": rank, "how": how}))
+        (folder / "wrong_minus.on_6.json").write_text("{")
+        self.prove({})
+        self.assertEqual(sorted(p.name for p in folder.iterdir()), ["wrong_minus.on_1.json", "wrong_minus.on_2.json"])
 
 
 if __name__ == "__main__":

@@ -34,7 +34,11 @@ An exhibit of museum/ is an exercise whose stub is a broken program, titled `// 
 """
 import dataclasses
 import re
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))       # CMake runs make.py by itself
+from course_base import Stop  # noqa: E402
 
 BEGIN = re.compile(r"^\s*// exercise (\w+) \{$")
 END = re.compile(r"^\s*// \} exercise$")
@@ -45,7 +49,7 @@ LINE = re.compile(r"^//   \| (.*)$")
 COMMENT = re.compile(r"^//(?: (.*))?$")
 
 
-class Fault(Exception):
+class Fault(Stop):
     """What is wrong with a marked source: file, line, words."""
 
 

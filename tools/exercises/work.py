@@ -299,7 +299,4 @@ def main(course, command, words):
     if {"--help", "-h"} & set(words):
         print(sys.modules[COMMANDS[command].__module__].__doc__.strip())
         return 0
-    try:
-        return COMMANDS[command](Learner(course), words)
-    except source.Fault as fault:
-        raise course.Stop(str(fault)) from None
+    return COMMANDS[command](Learner(course), words)
