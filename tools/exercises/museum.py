@@ -4,7 +4,6 @@ Each is an exercise (source.py) whose stub is a broken program, so start, check,
 exercises; it is passed when it is both mended and named. The names to choose from are the table in museum/README.md.
 """
 import re
-import textwrap
 
 import runs
 import source
@@ -66,7 +65,7 @@ def name(learner, words):
         return 1
     with learner.note(exhibit) as entry:
         entry.setdefault("named", learner.now())
-    print(f"{exhibit.number} is a case of {word}.\n\n" + textwrap.fill(exhibit.fault.says, 100))
+    print(f"{exhibit.number} is a case of {word}.\n\n" + source.wrapped(exhibit.fault.says, ""))
     if not learner.of(exhibit).get("mended"):
         print(f"\nnow mend it: ./course check {exhibit.number}")
         return 0
@@ -86,8 +85,7 @@ def mended(learner, exhibit):
 def passed(learner, exhibit):
     with learner.note(exhibit) as entry:
         entry["passed"] = entry["passed"] or learner.now()
-    why = textwrap.fill(exhibit.why, 100, initial_indent="  ", subsequent_indent="  ")
-    print(f"\n{exhibit.number} is passed: named and mended\n\nWhy it works\n{why}")
+    print(f"\n{exhibit.number} is passed: named and mended\n\nWhy it works\n" + source.wrapped(exhibit.why))
     left = next((e for e in learner.exhibits.values() if not learner.passed(e)), None)
     print(f"\nnext: ./course start {left.number}" if left else "\nall of the museum is passed")
     return 0

@@ -21,7 +21,6 @@ import os
 import re
 import shutil
 import sys
-import textwrap
 import time
 
 import make
@@ -160,10 +159,6 @@ def well_formed(name, entry):
                for key, value in {**NEW, "guesses": 0}.items())
 
 
-def wrapped(text, blank="  "):
-    return textwrap.fill(text, 100, initial_indent=blank, subsequent_indent=blank)
-
-
 def start(learner, words):
     exercise = learner.chosen(words, started=False)
     file, course = learner.file(exercise), learner.course
@@ -180,7 +175,7 @@ def start(learner, words):
                   f"  {course.short(file)}")
     with learner.note(exercise) as entry:               # of a file that was there too: state.json may have been removed
         entry["started"] = learner.now()
-    print("\n" + wrapped(exercise.task) + f"\n\nthen: ./course check {exercise.name}        stuck: ./course hint {exercise.name}")
+    print("\n" + source.wrapped(exercise.task) + f"\n\nthen: ./course check {exercise.name}        stuck: ./course hint {exercise.name}")
     return 0
 
 
@@ -203,7 +198,7 @@ def check(learner, words):
     if verdict.passed:
         with learner.note(exercise) as entry:
             entry.update(passed=entry["passed"] or learner.now(), sha256=of_file)
-        print("\nWhy it works\n" + wrapped(exercise.why))
+        print("\nWhy it works\n" + source.wrapped(exercise.why))
         left = learner.next()
         print(f"\nnext: ./course start {left.number}    ({left.name})" if left else "\nall exercises are passed")
     return 0 if verdict.passed else 1
@@ -217,7 +212,7 @@ def hint(learner, words):
         with learner.note(exercise) as entry:
             entry["hints"] += 1
     for number, text in enumerate(exercise.hints[:learner.of(exercise)["hints"]], 1):
-        print(wrapped(f"{number} of {len(exercise.hints)}. {text}"))
+        print(source.wrapped(f"{number} of {len(exercise.hints)}. {text}"))
     return 0
 
 
@@ -235,7 +230,7 @@ def solution(learner, words):
     for begin, end in exercise.parts:
         head = max(i for i in range(begin) if re.match(r"\S", exercise.code[i]) and exercise.code[i] != "}")
         print("\n".join([exercise.code[head], *exercise.code[begin:end], "}"]) + "\n")
-    print(wrapped(exercise.why))
+    print(source.wrapped(exercise.why))
     return 0
 
 
