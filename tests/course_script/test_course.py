@@ -257,6 +257,12 @@ class Chapters(InAFolder):
         for word in ("5", "05", "05_sharded_mlp"):
             self.assertEqual(course.find_chapter(word), 5)
 
+    def test_the_lines_are_of_a_length_to_read(self):
+        tools = SCRIPT.parent / "tools" / "exercises"
+        for path in (SCRIPT, *(tools / f"{name}.py" for name in ("work", "museum", "own", "predict", "matrix", "source", "make"))):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                self.assertLessEqual(len(line), 132, f"{path.name}:{number}")
+
     def test_an_unknown_chapter_names_the_choices(self):
         for command in ("run", "test"):
             for word in ("14", "2", "sharded_mlp", "5x", "", "²"):
@@ -418,10 +424,11 @@ class SetUp(InAFolder):
             course.configure()
 
     def test_who_builds_has_what_is_needed_first(self):
-        for command, builds in (("check", True), ("watch", True), ("predict", True), ("matrix", True), ("grade", True), ("start", False), ("hint", False)):
-            done = []
+        for command in ("check", "watch", "predict", "matrix", "grade", "start", "hint"):
+            builds, done = command not in ("start", "hint"), []
             tool = types.SimpleNamespace(main=lambda *_: done.append("main") or 0)
-            with unittest.mock.patch.multiple(course, use_bundle=lambda: done.append("bundle"), install_missing=lambda: done.append("install")), \
+            with unittest.mock.patch.object(course, "use_bundle", lambda: done.append("bundle")), \
+                    unittest.mock.patch.object(course, "install_missing", lambda: done.append("install")), \
                     unittest.mock.patch.object(course.importlib, "import_module", lambda module: tool), \
                     unittest.mock.patch.dict(sys.modules, course=course):
                 for words, wanted in ([], ["bundle", "install"] * builds + ["main"]), (["--help"], ["main"]):
@@ -430,14 +437,17 @@ class SetUp(InAFolder):
                     self.assertEqual(done, wanted, command)
 
     def test_what_was_installed_is_configured_for(self):
-        with unittest.mock.patch.multiple(course, use_bundle=lambda: None, install_missing=lambda: True, configure=unittest.mock.DEFAULT) as made, \
-                unittest.mock.patch.object(course.importlib, "import_module", lambda module: types.SimpleNamespace(main=lambda *_: 0)), \
+        tool = types.SimpleNamespace(main=lambda *_: 0)
+        with unittest.mock.patch.multiple(course, use_bundle=lambda: None, install_missing=lambda: True), \
+                unittest.mock.patch.object(course, "configure") as configure, \
+                unittest.mock.patch.object(course.importlib, "import_module", lambda module: tool), \
                 unittest.mock.patch.dict(sys.modules, course=course):
             self.main("check", "01")
-        made["configure"].assert_called_once_with()
+        configure.assert_called_once_with()
 
     def test_a_build_folder_of_many_turns_is_one_path(self):
-        for said, meant in ("../b", self.root.parent / "b"), ("./b//c/", self.root / "b" / "c"), ("/b/../c", Path("/c")), ("", self.root / "build"):
+        for said, meant in (("../b", self.root.parent / "b"), ("./b//c/", self.root / "b" / "c"), ("/b/../c", Path("/c")),
+                            ("", self.root / "build")):
             with unittest.mock.patch.dict(os.environ, {"COURSE_BUILD": said}):
                 self.assertEqual(course.build_folder(), meant)
 

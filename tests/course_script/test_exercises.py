@@ -131,10 +131,11 @@ class Source(InAFolder):
     def test_a_fault_ends_any_command_in_one_line(self):
         self.assertTrue(issubclass(source.Fault, course_base.Stop))
         self.assertEqual(source.Fault("where: what").code, 1)
-        made = subprocess.run([sys.executable, str(ROOT / "tools" / "exercises" / "make.py"), "list", str(self.root)], capture_output=True, text=True)
+        command = [sys.executable, str(ROOT / "tools" / "exercises" / "make.py"), "list", str(self.root)]
+        made = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual((made.returncode, made.stdout, made.stderr), (0, "", ""))      # as CMake calls it, with no path set
         self.write(MARKED.replace("// Why: Addition.\n", ""))
-        made = subprocess.run([*made.args], capture_output=True, text=True)
+        made = subprocess.run(command, capture_output=True, text=True)
         self.assertRegex(made.stderr, r"\Aexercises: .*sum.cpp: .* one Why\n\Z")
 
     def test_a_wrong_answer_must_change_one_place(self):
@@ -328,13 +329,15 @@ class Learner(InAFolder):
         self.assertIn("01 sum", self.run_it("start", "01_sums")[1])
 
     def test_each_command_says_how_it_is_used(self):
-        for command, words in ("check", "./course check [NN|NAME]"), ("museum", "./course name museum/3"), ("predict", "./course predict [NN]"):
+        for command, words in (("check", "./course check [NN|NAME]"), ("museum", "./course name museum/3"),
+                               ("predict", "./course predict [NN]")):
             code, said = self.run_it(command, "--help")
             self.assertEqual(code, 0)
             self.assertIn(words, said)
 
     def test_a_state_that_the_course_did_not_write(self):
-        for text in ("{", "[]", '{"sum": 3}', '{"sum": {"checks": "2"}}', '{"sum": {"started": 1}}', '{"predictions": {"01": 3}}', "[" * 10**5):
+        for text in ("{", "[]", '{"sum": 3}', '{"sum": {"checks": "2"}}', '{"sum": {"started": 1}}', '{"predictions": {"01": 3}}',
+                     "[" * 10**5):
             self.write(text, "work/state.json")
             with self.subTest(text[:30]):
                 self.assertIn("work/state.json is not what the course wrote; remove it", self.refused("progress"))
@@ -391,13 +394,15 @@ class Own(InAFolder):
                             "command": f"c++ -o {name}.o -c work.cpp"})
             self.sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
         self.write(json.dumps(entries), "build/compile_commands.json")
-        self.write(json.dumps({n: {"started": "2026", "passed": "2026", "sha256": self.sha256} for n in ("sum", "zero")}), "work/state.json")
+        entry = {"started": "2026", "passed": "2026", "sha256": self.sha256}
+        self.write(json.dumps({"sum": entry, "zero": entry}), "work/state.json")
         self.write("the chapter's", "build/main.o")
         self.write("c++ main.o liball.a -o 01_sums", "build/chapters/CMakeFiles/01_sums.dir/link.txt")
         (self.build / "chapters" / "main.o").write_text("the chapter's")
         (self.build / "chapters" / "liball.a").write_text("a library")
-        self.course = types.SimpleNamespace(ROOT=self.root, Stop=Stop, short=lambda p: str(Path(p).relative_to(self.root)), say=self.said.append,
-                                            build_folder=lambda: self.build, jobs=lambda: 2, cores=lambda: 2, cache=lambda: {1: 1}, capture=self.capture)
+        self.course = types.SimpleNamespace(ROOT=self.root, Stop=Stop, short=lambda p: str(Path(p).relative_to(self.root)),
+                                            say=self.said.append, build_folder=lambda: self.build, jobs=lambda: 2, cores=lambda: 2,
+                                            cache=lambda: {1: 1}, capture=self.capture)
 
     def capture(self, words):
         words = [str(w) for w in words]
@@ -431,7 +436,8 @@ class Own(InAFolder):
     def test_what_does_not_build_is_left_out(self):
         self.broken = "sum",
         self.assertTrue(self.program())
-        self.assertIn("note: work/01_sums/sum.cpp does not build; the course's own is used until ./course check sum passes", self.said)
+        self.assertIn("note: work/01_sums/sum.cpp does not build; the course's own is used until ./course check sum passes",
+                      self.said)
         self.assertIn("with your own zero (01)", self.said[-1])
         self.assertNotIn(str(self.build / "sum.o"), self.linked()[0])
         self.broken = "sum", "zero"
@@ -542,8 +548,9 @@ class Matrix(InAFolder):
         self.write(MARKED.replace("sum", "zero"), "chapters/01_sums/zero.cpp")
         self.write(MARKED.replace("sum", "more").replace("Exercise 01", "Exercise 02"), "chapters/02_more/more.cpp")
         exercises = make.everything(self.root)
-        for words, names in (["1"], "sum zero"), (["01_sums", "more"], "sum zero more"), (["museum/3"], "six"), (["museum/03"], "six"), (["six"], "six"), \
-                (["museum", "02"], "more six"), ([], "sum zero more six"), (["predict"], ""):
+        for words, names in ((["1"], "sum zero"), (["01_sums", "more"], "sum zero more"), (["museum/3"], "six"),
+                             (["museum/03"], "six"), (["six"], "six"), (["museum", "02"], "more six"), ([], "sum zero more six"),
+                             (["predict"], "")):
             self.assertEqual(sorted(e.name for e in matrix.named(exercises, words)[0]), sorted(names.split()), words)
 
     def test_help(self):

@@ -48,7 +48,8 @@ def of_wrong(course, exercise, wrong):
 
 def named(exercises, words):
     """(the exercises that the words name, all without words; the words that name none)"""
-    called = {name: {name, e.folder, e.number, re.sub(r"\b0", "", e.number), "museum" if e.fault else name} for name, e in exercises.items()}
+    called = {name: {name, e.folder, e.number, re.sub(r"\b0", "", e.number), *["museum"] * bool(e.fault)}
+              for name, e in exercises.items()}
     chosen = [e for name, e in exercises.items() if not words or called[name] & set(words)]
     return chosen, [w for w in words if w not in {"museum", "predict"}.union(*called.values())]
 
@@ -69,8 +70,8 @@ def main(course, words):
     exercises = make.everything(course.ROOT)
     chosen, unknown = named(exercises, words)
     if unknown:
-        raise course.Stop(f"matrix: there is no exercise {', '.join(map(repr, unknown))}; they are {', '.join(exercises)}, museum and "
-                          "predict", 2)
+        said = ", ".join(map(repr, unknown))
+        raise course.Stop(f"matrix: there is no exercise {said}; they are {', '.join(exercises)}, museum and predict", 2)
     asked = {n: len(predict.questions(course, n)) for n in course.chapters()} if not words or "predict" in words else {}
     asked = {n: count for n, count in asked.items() if count}
     course.configure()                      # a source may have got its first marks
@@ -78,8 +79,10 @@ def main(course, words):
     for e in chosen:
         forget_chance(course, e)
     written, broken = [e for e in chosen if not e.fault], [e for e in chosen if e.fault]
-    jobs = [(f"{e.name}: ", part, e, *extra) for e in chosen
-            for part, extra in [(of_solution, []), (museum.of_broken if e.fault else of_stub, []), *[(of_wrong, [w]) for w in e.wrong]]]
+    jobs = []
+    for e in chosen:
+        parts = [(of_solution,), (museum.of_broken if e.fault else of_stub,), *[(of_wrong, w) for w in e.wrong]]
+        jobs += [(f"{e.name}: ", part, e, *extra) for part, *extra in parts]
     jobs += [("", predict.of_chapter, n) for n in asked]
     with concurrent.futures.ThreadPoolExecutor(course.cores()) as pool:
         found = pool.map(lambda job: [job[0] + line for line in job[1](course, *job[2:])], jobs)

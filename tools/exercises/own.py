@@ -19,7 +19,7 @@ def program(course, number, name):
     for e in of_here:
         if e not in fresh:
             what = "was changed since it passed" if learner.file(e).exists() else "is missing"
-            course.say(f"note: {course.short(learner.file(e))} {what}; the course's own is used until ./course check {e.name} passes")
+            not_used(learner, e, what)
     fresh = built(learner, fresh)
     if not fresh:
         return None
@@ -35,6 +35,11 @@ def program(course, number, name):
     return made
 
 
+def not_used(learner, exercise, why):
+    file = learner.course.short(learner.file(exercise))
+    learner.course.say(f"note: {file} {why}; the course's own is used until ./course check {exercise.name} passes")
+
+
 def built(learner, exercises):
     """Those whose files build; of the others it is said. One build is fast, and one for each is for the day when that fails."""
     course = learner.course
@@ -44,7 +49,7 @@ def built(learner, exercises):
         return exercises
     failed = [e for e in exercises if runs.build(course, e, ["work"])]
     for e in failed:
-        course.say(f"note: {course.short(learner.file(e))} does not build; the course's own is used until ./course check {e.name} passes")
+        not_used(learner, e, "does not build")
     return [e for e in exercises if e not in failed]
 
 
@@ -64,7 +69,8 @@ def link(course, name, exercises):
     code, output = course.capture([str(aside) if w == str(made) else w for w in words])
     if code:
         aside.unlink(missing_ok=True)
-        return None, next((line for line in output.splitlines() if "multiple definition" in line or "undefined" in line), output[-300:])
+        told = [line for line in output.splitlines() if "multiple definition" in line or "undefined" in line]
+        return None, told[0] if told else output[-300:]
     record = made.with_suffix(".link")
     record.unlink(missing_ok=True)                              # at no time does it describe another program
     aside.replace(made)

@@ -58,8 +58,8 @@ class Learner:
 
     @contextlib.contextmanager
     def change(self, name):
-        """What is noted under a name, to write into; it is kept where nothing is thrown. Another terminal may have noted something since,
-        and must not while we do: read anew, under a lock."""
+        """What is noted under a name, to write into; it is kept where nothing is thrown. Another terminal may have noted
+        something since, and must not while we do: read anew, under a lock."""
         self.folder.mkdir(exist_ok=True)
         with open(self.folder / "state.lock", "w") as lock:
             with contextlib.suppress(OSError):          # a network's file system may know no locks
@@ -113,8 +113,8 @@ class Learner:
                    key=lambda e: (self.of(e)["passed"] or self.of(e)["started"], not self.passed(e)))
 
     def chosen(self, words, started=True, first=lambda exercise: False):
-        """The exercise that the words name. Of a chapter with several, one for which `first` holds, then one that is left, then one that
-        is begun. Throws Stop."""
+        """The exercise that the words name. Of a chapter with several, one for which `first` holds, then one that
+        is left, then one that is begun. Throws Stop."""
         if len(words) > 1:
             raise self.course.Stop(f"one exercise, not {len(words)}: {' '.join(words)}", 2)
         if not words:
@@ -127,11 +127,13 @@ class Learner:
             return self.exercises[words[0]]
         if words[0].split("/")[0] == "museum" or words[0] in self.exhibits:
             return self.preferred(self.exhibits_of(words[0]), first)
-        of_chapter = [e for e in self.exercises.values() if words[0] == e.folder or words[0].isdecimal() and int(e.number) == int(words[0])]
+        number = int(words[0]) if words[0].isdecimal() else None
+        of_chapter = [e for e in self.exercises.values() if words[0] == e.folder or int(e.number) == number]
         if not of_chapter:
             near = difflib.get_close_matches(words[0], self.exercises, 2)
-            raise self.course.Stop(f"there is no exercise '{words[0]}'; " + f"did you mean {' or '.join(near)}? " * bool(near) + "they are "
-                                   + ", ".join(f"{e.number} {e.name}" for e in self.exercises.values()), 2)
+            meant = f"did you mean {' or '.join(near)}? " * bool(near)
+            known = ", ".join(f"{e.number} {e.name}" for e in self.exercises.values())
+            raise self.course.Stop(f"there is no exercise '{words[0]}'; {meant}they are {known}", 2)
         return self.preferred(of_chapter, first)
 
     def preferred(self, exercises, first):
@@ -171,11 +173,12 @@ def start(learner, words):
             print(f"{exercise.number} {exercise.name}: find the fault in\n  {course.short(file)}\n\n"
                   f"name it (./course name {exercise.number}) and mend it")
         else:
-            print(f"{exercise.number} {exercise.name}: write what stands between '// exercise {exercise.name} {{' and '// }} exercise' in\n"
-                  f"  {course.short(file)}")
+            print(f"{exercise.number} {exercise.name}: write what stands between '// exercise {exercise.name} {{' and "
+                  f"'// }} exercise' in\n  {course.short(file)}")
     with learner.note(exercise) as entry:               # of a file that was there too: state.json may have been removed
         entry["started"] = learner.now()
-    print("\n" + source.wrapped(exercise.task) + f"\n\nthen: ./course check {exercise.name}        stuck: ./course hint {exercise.name}")
+    print("\n" + source.wrapped(exercise.task))
+    print(f"\nthen: ./course check {exercise.name}        stuck: ./course hint {exercise.name}")
     return 0
 
 
@@ -286,8 +289,8 @@ def watch(learner, words):
         time.sleep(0.5)
 
 
-COMMANDS = {"start": start, "check": check, "hint": hint, "solution": solution, "reset": reset, "progress": progress, "watch": watch,
-            "museum": museum.listed, "name": museum.name, "predict": predict.predict}
+COMMANDS = {"start": start, "check": check, "hint": hint, "solution": solution, "reset": reset, "progress": progress,
+            "watch": watch, "museum": museum.listed, "name": museum.name, "predict": predict.predict}
 
 
 def main(course, command, words):
