@@ -318,6 +318,11 @@ class Learner(InAFolder):
         self.assertIn("difference is not passed yet", self.refused("solution"))
         self.assertIn("int difference(", self.run_it("solution", "--anyway")[1])
 
+    def test_what_passed_without_a_start_counts_too(self):
+        self.write("mine", "work/01_sums/sum.cpp")
+        self.pass_it("sum")
+        self.assertIn("int sum(", self.run_it("solution")[1])
+
     def test_watch_waits_for_no_file_that_nobody_has_begun(self):
         with unittest.mock.patch.object(work.time, "sleep", side_effect=AssertionError("it waits")):
             self.assertIn("work/01_sums/sum.cpp is missing; ./course start sum makes it", self.refused("watch", "01"))

@@ -109,8 +109,8 @@ class Learner:
 
     def latest(self):
         """What was started or passed last, or None."""
-        return max((e for e in self.everything() if self.of(e)["started"]), default=None,
-                   key=lambda e: (self.of(e)["passed"] or self.of(e)["started"], not self.passed(e)))
+        when = {e.name: self.of(e)["passed"] or self.of(e)["started"] for e in self.everything()}
+        return max((e for e in self.everything() if when[e.name]), key=lambda e: (when[e.name], not self.passed(e)), default=None)
 
     def chosen(self, words, started=True, first=lambda exercise: False):
         """The exercise that the words name. Of a chapter with several, one for which `first` holds, then one that
