@@ -16,6 +16,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import types
 import unittest
 import unittest.mock
 from pathlib import Path
@@ -90,7 +91,7 @@ class Run(InAFolder):
                          ["3", "build/bin/05_sharded_mlp", "--seq", "7"])
 
     def test_a_number_of_ranks_that_is_none(self):
-        for value in (["-n", "two"], ["-n", "0"], ["-n"], ["-n", "-1"]):
+        for value in (["-n", "two"], ["-n", "0"], ["-n", "²"], ["-n"], ["-n", "-1"]):
             code, _, err = self.main("run", "05", *value)
             self.assertEqual(code, 2)
             self.assertEqual(len(err.splitlines()), 1, err)
@@ -256,9 +257,15 @@ class Chapters(InAFolder):
         for word in ("5", "05", "05_sharded_mlp"):
             self.assertEqual(course.find_chapter(word), 5)
 
+    def test_the_lines_are_of_a_length_to_read(self):
+        tools = SCRIPT.parent / "tools" / "exercises"
+        for path in (SCRIPT, *(tools / f"{name}.py" for name in ("work", "museum", "own", "predict", "matrix", "source", "make"))):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                self.assertLessEqual(len(line), 132, f"{path.name}:{number}")
+
     def test_an_unknown_chapter_names_the_choices(self):
         for command in ("run", "test"):
-            for word in ("14", "2", "sharded_mlp", "5x", ""):
+            for word in ("14", "2", "sharded_mlp", "5x", "", "²"):
                 code, _, err = self.main(command, word)
                 self.assertEqual(code, 2)
                 self.assertIn("01_column_row_split, 05_sharded_mlp, 09_llama, 13_two_dimensional", err)
@@ -410,6 +417,39 @@ class SetUp(InAFolder):
         (self.root / "build" / "CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
         with self.assertRaisesRegex(course.Stop, "/elsewhere"):
             course.configure()
+
+    def test_configuring_without_mpi_is_one_line(self):
+        with unittest.mock.patch.multiple(course, mpi_pair=lambda: None, needs=lambda: [], capture=lambda command: self.fail(command)), \
+                self.assertRaisesRegex(course.Stop, "no mpicxx and mpirun of one family.*doctor"):
+            course.configure()
+
+    def test_who_builds_has_what_is_needed_first(self):
+        for command in ("check", "watch", "predict", "matrix", "grade", "start", "hint"):
+            builds, done = command not in ("start", "hint"), []
+            tool = types.SimpleNamespace(main=lambda *_: done.append("main") or 0)
+            with unittest.mock.patch.object(course, "use_bundle", lambda: done.append("bundle")), \
+                    unittest.mock.patch.object(course, "install_missing", lambda: done.append("install")), \
+                    unittest.mock.patch.object(course.importlib, "import_module", lambda module: tool), \
+                    unittest.mock.patch.dict(sys.modules, course=course):
+                for words, wanted in ([], ["bundle", "install"] * builds + ["main"]), (["--help"], ["main"]):
+                    done.clear()
+                    self.main(command, *words)
+                    self.assertEqual(done, wanted, command)
+
+    def test_what_was_installed_is_configured_for(self):
+        tool = types.SimpleNamespace(main=lambda *_: 0)
+        with unittest.mock.patch.multiple(course, use_bundle=lambda: None, install_missing=lambda: True), \
+                unittest.mock.patch.object(course, "configure") as configure, \
+                unittest.mock.patch.object(course.importlib, "import_module", lambda module: tool), \
+                unittest.mock.patch.dict(sys.modules, course=course):
+            self.main("check", "01")
+        configure.assert_called_once_with()
+
+    def test_a_build_folder_of_many_turns_is_one_path(self):
+        for said, meant in (("../b", self.root.parent / "b"), ("./b//c/", self.root / "b" / "c"), ("/b/../c", Path("/c")),
+                            ("", self.root / "build")):
+            with unittest.mock.patch.dict(os.environ, {"COURSE_BUILD": said}):
+                self.assertEqual(course.build_folder(), meant)
 
     def test_the_launcher_is_of_the_librarys_family(self):
         (self.root / "build").mkdir()

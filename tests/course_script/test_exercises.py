@@ -2,21 +2,27 @@
 
     python3 -m unittest discover -s tests/course_script
 """
+import concurrent.futures
 import contextlib
+import hashlib
 import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "exercises"))
 sys.dont_write_bytecode = True
 import make  # noqa: E402
+import course_base  # noqa: E402
 import matrix  # noqa: E402
+import own  # noqa: E402
 import runs  # noqa: E402
 import source  # noqa: E402
 import work  # noqa: E402
@@ -52,6 +58,22 @@ int twice(int a) {
 // Wrong thrice: Three times.
 //   - return 2 * a;
 //   + return 3 * a;
+"""
+
+EXHIBIT = """int answer() {
+  // exercise six {
+  return 6 * 7;
+  // } exercise
+}
+
+// Exhibit 03 six
+// Task: it should be 42.
+// Why: six times seven.
+// Fault not_added: it is added.
+//   - return 6 * 7;
+//   + return 6 + 7;
+// Seen 2: on two ranks
+//   | rank 0: last none
 """
 
 
@@ -105,6 +127,16 @@ class Source(InAFolder):
                 source.exercise_in(self.write(text))
             self.assertIn("sum.cpp", str(caught.exception))
             self.assertIn(words, str(caught.exception))
+
+    def test_a_fault_ends_any_command_in_one_line(self):
+        self.assertTrue(issubclass(source.Fault, course_base.Stop))
+        self.assertEqual(source.Fault("where: what").code, 1)
+        command = [sys.executable, str(ROOT / "tools" / "exercises" / "make.py"), "list", str(self.root)]
+        made = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual((made.returncode, made.stdout, made.stderr), (0, "", ""))      # as CMake calls it, with no path set
+        self.write(MARKED.replace("// Why: Addition.\n", ""))
+        made = subprocess.run(command, capture_output=True, text=True)
+        self.assertRegex(made.stderr, r"\Aexercises: .*sum.cpp: .* one Why\n\Z")
 
     def test_a_wrong_answer_must_change_one_place(self):
         faults = {
@@ -253,9 +285,93 @@ class Learner(InAFolder):
         self.assertIn("1 of 2", self.run_it("progress")[1])
         self.assertIn("all += b;", self.run_it("solution", "sum")[1])
 
-    def test_a_state_that_is_no_json(self):
-        self.write("{", "work/state.json")
-        self.assertIn("work/state.json is no JSON", self.refused("progress"))
+    def test_after_the_record_is_removed_start_begins_again_with_what_is_there(self):
+        self.run_it("start", "01")
+        self.file.write_text("mine")
+        (self.root / "work" / "state.json").unlink()
+        self.assertIn("no exercise is begun", self.refused("hint"))
+        self.run_it("start", "01")
+        self.assertEqual(self.file.read_text(), "mine")
+        self.assertIn("a first.", self.run_it("hint")[1])
+
+    def pass_it(self, *words):
+        with checked(runs.Verdict([runs.Outcome(r, "passed", 3) for r in runs.RANKS])):
+            self.assertEqual(self.run_it("check", *words)[0], 0)
+
+    def test_after_a_pass_a_chapter_with_two_means_the_one_that_was_written(self):
+        self.write(MARKED.replace("sum", "zero"), "chapters/01_sums/zero.cpp")
+        self.run_it("start", "sum")
+        self.pass_it()
+        self.assertIn("// exercise", self.file.read_text())
+        self.assertIn("int sum(", self.run_it("solution", "01")[1])
+        self.pass_it("01")
+        self.assertIn("kept in work/01_sums/sum.cpp.1", self.run_it("reset", "01")[1])
+        self.assertFalse(self.file.with_name("zero.cpp").exists())
+
+    def test_solution_without_a_name_is_of_what_was_started_or_passed_last(self):
+        self.assertIn("no exercise is begun", self.refused("solution"))
+        self.run_it("start", "01")
+        self.assertIn("sum is not passed yet", self.refused("solution"))
+        self.pass_it()
+        self.assertIn("int sum(", self.run_it("solution")[1])
+        self.run_it("start", "02")
+        self.assertIn("difference is not passed yet", self.refused("solution"))
+        self.assertIn("int difference(", self.run_it("solution", "--anyway")[1])
+
+    def test_what_passed_without_a_start_counts_too(self):
+        self.write("mine", "work/01_sums/sum.cpp")
+        self.pass_it("sum")
+        self.assertIn("int sum(", self.run_it("solution")[1])
+
+    def test_watch_waits_for_no_file_that_nobody_has_begun(self):
+        with unittest.mock.patch.object(work.time, "sleep", side_effect=AssertionError("it waits")):
+            self.assertIn("work/01_sums/sum.cpp is missing; ./course start sum makes it", self.refused("watch", "01"))
+
+    def test_what_is_a_digit_and_no_number(self):
+        self.assertIn("there is no exercise '²'", self.refused("start", "²"))
+
+    def test_a_chapter_by_its_folder(self):
+        self.assertIn("01 sum", self.run_it("start", "01_sums")[1])
+
+    def test_each_command_says_how_it_is_used(self):
+        for command, words in (("check", "./course check [NN|NAME]"), ("museum", "./course name museum/3"),
+                               ("predict", "./course predict [NN]")):
+            code, said = self.run_it(command, "--help")
+            self.assertEqual(code, 0)
+            self.assertIn(words, said)
+
+    def test_a_state_that_the_course_did_not_write(self):
+        for text in ("{", "[]", '{"sum": 3}', '{"sum": {"checks": "2"}}', '{"sum": {"started": 1}}', '{"predictions": {"01": 3}}',
+                     "[" * 10**5):
+            self.write(text, "work/state.json")
+            with self.subTest(text[:30]):
+                self.assertIn("work/state.json is not what the course wrote; remove it", self.refused("progress"))
+
+    def test_a_state_that_lacks_something(self):
+        self.write('{"sum": {"started": "2026"}}', "work/state.json")
+        self.assertIn("1 of 2", self.run_it("hint")[1])
+        self.assertEqual(self.state(), {**work.NEW, "started": "2026", "hints": 1})
+
+    def test_two_terminals_lose_nothing_of_each_other(self):
+        self.run_it("start", "01")
+        watching = work.Learner(self.course)            # as ./course watch holds it for hours
+        self.run_it("start", "02")
+        self.run_it("hint", "01")
+        with watching.note(watching.exercises["sum"]) as entry:
+            entry["checks"] += 1
+        self.assertEqual((self.state()["checks"], self.state()["hints"]), (1, 1))
+        self.assertTrue(watching.of(watching.exercises["difference"])["started"])
+
+    def test_many_at_once_count_each_change(self):
+        def ask(_):
+            learner = work.Learner(self.course)
+            for _ in range(20):
+                with learner.note(learner.exercises["sum"]) as entry:
+                    entry["checks"] += 1
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(ask, range(4)))
+        self.assertEqual(self.state()["checks"], 80)
+        self.assertEqual(sorted(p.name for p in (self.root / "work").iterdir()), ["state.json", "state.lock"])
 
 
 @contextlib.contextmanager
@@ -265,6 +381,90 @@ def checked(verdict):
         yield
     finally:
         runs.check = before
+
+
+class Own(InAFolder):
+    """A chapter's program with the learner's objects, with a compiler and a linker that do as told."""
+
+    def setUp(self):
+        super().setUp()
+        self.write(MARKED)
+        self.write(MARKED.replace("sum", "zero"), "chapters/01_sums/zero.cpp")
+        self.build, self.ran, self.said, self.broken = self.root / "build", [], [], ()
+        entries = []
+        for name in "sum", "zero":
+            file = self.write("mine", f"work/01_sums/{name}.cpp")
+            self.write("an object", f"build/{name}.o")
+            entries.append({"directory": str(self.build), "file": str(self.build / f"tests/exercises/{name}/work.cpp"),
+                            "command": f"c++ -o {name}.o -c work.cpp"})
+            self.sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+        self.write(json.dumps(entries), "build/compile_commands.json")
+        entry = {"started": "2026", "passed": "2026", "sha256": self.sha256}
+        self.write(json.dumps({"sum": entry, "zero": entry}), "work/state.json")
+        self.write("the chapter's", "build/main.o")
+        self.write("c++ main.o liball.a -o 01_sums", "build/chapters/CMakeFiles/01_sums.dir/link.txt")
+        (self.build / "chapters" / "main.o").write_text("the chapter's")
+        (self.build / "chapters" / "liball.a").write_text("a library")
+        self.course = types.SimpleNamespace(ROOT=self.root, Stop=Stop, short=lambda p: str(Path(p).relative_to(self.root)),
+                                            say=self.said.append, build_folder=lambda: self.build, jobs=lambda: 2, cores=lambda: 2,
+                                            cache=lambda: {1: 1}, capture=self.capture)
+
+    def capture(self, words):
+        words = [str(w) for w in words]
+        self.ran.append(words)
+        if words[0] == "cmake":
+            return int(any(f"exercise_{name}.work" in words for name in self.broken)), "error"
+        made = Path(words[words.index("-o") + 1])
+        if self.broken == "link":
+            made.write_text("a half")
+            return 1, "undefined reference"
+        made.write_text("program")
+        return 0, ""
+
+    def program(self):
+        self.ran.clear()
+        self.said.clear()
+        return own.program(self.course, 1, "01_sums")
+
+    def linked(self):
+        return [words for words in self.ran if words[0] == "c++"]
+
+    def test_one_build_and_one_link(self):
+        self.assertEqual(self.program().read_text(), "program")
+        self.assertEqual([words[0] for words in self.ran], ["cmake", "c++"])
+        self.assertEqual([w for w in self.linked()[0] if w.endswith((".o", ".a"))],
+                         [str((self.build / p).resolve()) for p in ("chapters/main.o", "sum.o", "zero.o", "chapters/liball.a")])
+        self.assertIn("with your own sum (01), zero (01)", self.said[-1])
+        self.program()
+        self.assertEqual(self.linked(), [])
+
+    def test_what_does_not_build_is_left_out(self):
+        self.broken = "sum",
+        self.assertTrue(self.program())
+        self.assertIn("note: work/01_sums/sum.cpp does not build; the course's own is used until ./course check sum passes",
+                      self.said)
+        self.assertIn("with your own zero (01)", self.said[-1])
+        self.assertNotIn(str(self.build / "sum.o"), self.linked()[0])
+        self.broken = "sum", "zero"
+        self.assertIsNone(self.program())
+        self.assertEqual(self.linked(), [])
+
+    def test_a_link_that_fails_leaves_nothing_that_is_used_later(self):
+        made = self.program()
+        self.write("another object, with other words to link", "build/chapters/CMakeFiles/01_sums.dir/link.txt").write_text(
+            "c++ -g main.o liball.a -o 01_sums")
+        self.broken = "link"
+        self.assertIsNone(self.program())
+        self.assertEqual([p.name for p in made.parent.iterdir() if "half" in p.read_text()], [])
+        self.broken = ()
+        self.program()
+        self.assertEqual(len(self.linked()), 1)
+
+    def test_an_input_that_is_gone_is_linked_anew(self):
+        self.program()
+        (self.build / "zero.o").unlink()
+        self.program()
+        self.assertEqual(len(self.linked()), 1)
 
 
 class Same(unittest.TestCase):
@@ -312,7 +512,8 @@ class Matrix(InAFolder):
                 return runs.Verdict([runs.Outcome(1, "passed", 1)])
             mistake = next((w for w in e.wrong if "wrong_" + w.name == taken), None)
             return runs.Verdict([run(course, e, "stub", 1)], mistake=mistake)
-        course = types.SimpleNamespace(ROOT=self.root, Stop=Stop, configure=lambda: None, build=lambda targets: None, cores=lambda: 2,
+        course = types.SimpleNamespace(ROOT=self.root, Stop=Stop, configure=lambda: None, build=lambda targets: None,
+                                       build_folder=lambda: self.root / "build", cores=lambda: 2,
                                        chapters=dict)
         before = runs.run, runs.judge
         runs.run, runs.judge = run, judge
@@ -343,8 +544,33 @@ class Matrix(InAFolder):
 
     def test_an_unknown_name(self):
         with self.assertRaises(Stop) as caught:
-            self.prove({}, ["product"])
-        self.assertIn("no exercise among 'product'; they are sum", str(caught.exception))
+            self.prove({}, ["sum", "product", "03"])
+        self.assertIn("no exercise 'product', '03'; they are sum", str(caught.exception))
+
+    def test_the_names_that_the_other_commands_know(self):
+        self.write(MARKED)
+        self.write(EXHIBIT, "museum/03_six/six.cpp")
+        self.write(MARKED.replace("sum", "zero"), "chapters/01_sums/zero.cpp")
+        self.write(MARKED.replace("sum", "more").replace("Exercise 01", "Exercise 02"), "chapters/02_more/more.cpp")
+        exercises = make.everything(self.root)
+        for words, names in ((["1"], "sum zero"), (["01_sums", "more"], "sum zero more"), (["museum/3"], "six"),
+                             (["museum/03"], "six"), (["six"], "six"), (["museum", "02"], "more six"), ([], "sum zero more six"),
+                             (["predict"], "")):
+            self.assertEqual(sorted(e.name for e in matrix.named(exercises, words)[0]), sorted(names.split()), words)
+
+    def test_help(self):
+        code, out, _ = self.prove({}, ["--help"])
+        self.assertEqual(code, 0)
+        self.assertIn("./course matrix [", out)
+
+    def test_what_may_be_chance_is_run_anew(self):
+        folder = self.root / "build" / "tests" / "exercises" / "sum"
+        folder.mkdir(parents=True)
+        for rank, how in enumerate(("passed", "fault", "hang", "died", "endless"), 1):
+            (folder / f"wrong_minus.on_{rank}.json").write_text(json.dumps({"ranks": rank, "how": how}))
+        (folder / "wrong_minus.on_6.json").write_text("{")
+        self.prove({})
+        self.assertEqual(sorted(p.name for p in folder.iterdir()), ["wrong_minus.on_1.json", "wrong_minus.on_2.json"])
 
 
 if __name__ == "__main__":

@@ -77,9 +77,10 @@ class Source(unittest.TestCase):
 class InAMuseum(InAFolder):
     def setUp(self):
         super().setUp()
-        patch = unittest.mock.patch.dict(sys.modules, course=course)     # as it is when it is the program
-        patch.start()
-        self.addCleanup(patch.stop)
+        for patch in (unittest.mock.patch.dict(sys.modules, course=course),     # as it is when it is the program
+                      unittest.mock.patch.multiple(course, use_bundle=lambda: None, install_missing=lambda: False)):
+            patch.start()
+            self.addCleanup(patch.stop)
         for number, name in (("01", "one"), ("03", "six")):
             folder = self.root / "museum" / f"{number}_{name}"
             folder.mkdir(parents=True)

@@ -101,9 +101,10 @@ class Read(unittest.TestCase):
 class Talk(InAFolder):
     def setUp(self):
         super().setUp()
-        patch = unittest.mock.patch.dict(sys.modules, course=course)     # as it is when it is the program
-        patch.start()
-        self.addCleanup(patch.stop)
+        for patch in (unittest.mock.patch.dict(sys.modules, course=course),     # as it is when it is the program
+                      unittest.mock.patch.multiple(course, use_bundle=lambda: None, install_missing=lambda: False)):
+            patch.start()
+            self.addCleanup(patch.stop)
         self.page = self.root / "chapters" / "05_sharded_mlp" / "predict.toml"
         self.page.write_text(PAGE)
         self.ran = []
@@ -154,9 +155,9 @@ class Talk(InAFolder):
         self.assertRegex(self.main("predict")[1], "05_sharded_mlp +3 questions, 0 of 3 right")
 
     def test_what_is_no_answer_is_asked_again(self):
-        code, out, _ = self.asked("lots", "1152", "3", "all-reduce", "10")
+        code, out, _ = self.asked("lots", "1152", "3", "²", "all-reduce", "10")
         self.assertEqual(code, 0)
-        self.assertEqual(out.count("Enter alone: no idea"), 2)
+        self.assertEqual(out.count("Enter alone: no idea"), 3)
 
     def test_the_answer_follows_the_run(self):
         code, out, _ = self.asked("1152", "1", "10", output=OUTPUT.replace("1,152", "4,608"))

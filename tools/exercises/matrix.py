@@ -6,22 +6,24 @@
   every broken program of museum/ fails in the way that its source says, and its fault is among the names to choose from
   every question of ./course predict has its answer in what its program prints
 
-  ./course matrix [NAME...] [museum] [predict]     some of it
+  ./course matrix [NN|NAME...] [museum] [predict]     some of it
 """
 import concurrent.futures
+import contextlib
+import json
+import re
 import sys
 
 import make
 import museum
 import predict
 import runs
-import source
 
 OTHER_SEED = 7
 
 
 def of_solution(course, exercise):
-    for seed in (1, OTHER_SEED):
+    for seed in (runs.SEED, OTHER_SEED):
         for ranks in runs.RANKS:
             end = runs.run(course, exercise, "solution", ranks, seed)
             if end.how != "passed":
@@ -44,21 +46,43 @@ def of_wrong(course, exercise, wrong):
               + runs.described(verdict.outcomes[-1] if verdict.outcomes else runs.Outcome(0, 'died', words=verdict.compiler))
 
 
+def named(exercises, words):
+    """(the exercises that the words name, all without words; the words that name none)"""
+    called = {name: {name, e.folder, e.number, re.sub(r"\b0", "", e.number), *["museum"] * bool(e.fault)}
+              for name, e in exercises.items()}
+    chosen = [e for name, e in exercises.items() if not words or called[name] & set(words)]
+    return chosen, [w for w in words if w not in {"museum", "predict"}.union(*called.values())]
+
+
+def forget_chance(course, exercise):
+    """Removes what runs.py keeps of wrong answers that hung or died: on a busy machine that may be chance, and would stay."""
+    for kept in (course.build_folder() / "tests" / "exercises" / exercise.name).glob("*.on_*.json"):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            if json.loads(kept.read_text(encoding="utf-8"))["how"] in ("passed", "fault"):
+                continue
+        kept.unlink()
+
+
 def main(course, words):
-    try:
-        exercises = make.everything(course.ROOT)
-    except source.Fault as fault:
-        raise course.Stop(str(fault)) from None
-    chosen = [e for e in exercises.values() if not words or e.name in words or (e.fault and "museum" in words)]
-    if set(words) - {e.name for e in chosen} - {"museum", "predict"}:
-        raise course.Stop(f"matrix: there is no exercise among '{' '.join(words)}'; they are {', '.join(exercises)}, museum and predict", 2)
+    if {"--help", "-h"} & set(words):
+        print(__doc__.strip())
+        return 0
+    exercises = make.everything(course.ROOT)
+    chosen, unknown = named(exercises, words)
+    if unknown:
+        said = ", ".join(map(repr, unknown))
+        raise course.Stop(f"matrix: there is no exercise {said}; they are {', '.join(exercises)}, museum and predict", 2)
     asked = {n: len(predict.questions(course, n)) for n in course.chapters()} if not words or "predict" in words else {}
     asked = {n: count for n, count in asked.items() if count}
     course.configure()                      # a source may have got its first marks
     course.build([f"exercise_{e.name}" for e in chosen] + [course.chapters()[n] for n in asked])
+    for e in chosen:
+        forget_chance(course, e)
     written, broken = [e for e in chosen if not e.fault], [e for e in chosen if e.fault]
-    jobs = [(f"{e.name}: ", part, e, *extra) for e in chosen
-            for part, extra in [(of_solution, []), (museum.of_broken if e.fault else of_stub, []), *[(of_wrong, [w]) for w in e.wrong]]]
+    jobs = []
+    for e in chosen:
+        parts = [(of_solution,), (museum.of_broken if e.fault else of_stub,), *[(of_wrong, w) for w in e.wrong]]
+        jobs += [(f"{e.name}: ", part, e, *extra) for part, *extra in parts]
     jobs += [("", predict.of_chapter, n) for n in asked]
     with concurrent.futures.ThreadPoolExecutor(course.cores()) as pool:
         found = pool.map(lambda job: [job[0] + line for line in job[1](course, *job[2:])], jobs)

@@ -4,7 +4,6 @@ Each is an exercise (source.py) whose stub is a broken program, so start, check,
 exercises; it is passed when it is both mended and named. The names to choose from are the table in museum/README.md.
 """
 import re
-import textwrap
 
 import runs
 import source
@@ -59,26 +58,24 @@ def name(learner, words):
         return 0
     if word not in known:
         raise learner.course.Stop(f"'{word}' is no fault's name; ./course name {exhibit.number} lists them", 2)
-    entry = learner.of(exhibit)
     if word != exhibit.fault.name:
-        entry["guesses"] = entry.get("guesses", 0) + 1
-        learner.save()
+        with learner.note(exhibit) as entry:
+            entry["guesses"] = entry.get("guesses", 0) + 1
         print(f"{exhibit.number} is not a case of {word} ({known[word]})")
         return 1
-    entry.setdefault("named", learner.now())
-    learner.save()
-    print(f"{exhibit.number} is a case of {word}.\n\n" + textwrap.fill(exhibit.fault.says, 100))
-    if not entry.get("mended"):
+    with learner.note(exhibit) as entry:
+        entry.setdefault("named", learner.now())
+    print(f"{exhibit.number} is a case of {word}.\n\n" + source.wrapped(exhibit.fault.says, ""))
+    if not learner.of(exhibit).get("mended"):
         print(f"\nnow mend it: ./course check {exhibit.number}")
         return 0
     return passed(learner, exhibit)
 
 
 def mended(learner, exhibit):
-    """After a check that passed: said once, and it is passed if it is named too. 0 or 1."""
-    entry = learner.of(exhibit)
-    entry["mended"] = entry.get("mended") or learner.now()
-    learner.save()
+    """After a check that passed, which ends with 0: said once, and it is passed if it is named too."""
+    with learner.note(exhibit) as entry:
+        entry["mended"] = entry.get("mended") or learner.now()
     if not entry.get("named"):
         print(f"\nmended; what was the fault? ./course name {exhibit.number}")
         return 0
@@ -86,11 +83,9 @@ def mended(learner, exhibit):
 
 
 def passed(learner, exhibit):
-    entry = learner.of(exhibit)
-    entry["passed"] = entry["passed"] or learner.now()
-    learner.save()
-    why = textwrap.fill(exhibit.why, 100, initial_indent="  ", subsequent_indent="  ")
-    print(f"\n{exhibit.number} is passed: named and mended\n\nWhy it works\n{why}")
+    with learner.note(exhibit) as entry:
+        entry["passed"] = entry["passed"] or learner.now()
+    print(f"\n{exhibit.number} is passed: named and mended\n\nWhy it works\n" + source.wrapped(exhibit.why))
     left = next((e for e in learner.exhibits.values() if not learner.passed(e)), None)
     print(f"\nnext: ./course start {left.number}" if left else "\nall of the museum is passed")
     return 0

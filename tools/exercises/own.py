@@ -3,6 +3,7 @@
 The object stands before the libraries of the chapters, and has all that the chapter's own source has, so the linker takes nothing
 from that one. A file that was changed since it passed is not used: nobody knows what it does.
 """
+import os
 from pathlib import Path
 
 import commands
@@ -18,11 +19,10 @@ def program(course, number, name):
     for e in of_here:
         if e not in fresh:
             what = "was changed since it passed" if learner.file(e).exists() else "is missing"
-            course.say(f"note: {course.short(learner.file(e))} {what}; the course's own is used until ./course check {e.name} passes")
+            not_used(learner, e, what)
+    fresh = built(learner, fresh)
     if not fresh:
         return None
-    for e in fresh:
-        runs.build(course, e, ["work"])
     try:
         made, said = link(course, name, fresh)
     except commands.Unknown as unknown:
@@ -33,6 +33,24 @@ def program(course, number, name):
         return None
     course.say(f"with your own {names}; --ours runs the course's")
     return made
+
+
+def not_used(learner, exercise, why):
+    file = learner.course.short(learner.file(exercise))
+    learner.course.say(f"note: {file} {why}; the course's own is used until ./course check {exercise.name} passes")
+
+
+def built(learner, exercises):
+    """Those whose files build; of the others it is said. One build is fast, and one for each is for the day when that fails."""
+    course = learner.course
+    targets = [f"exercise_{e.name}.work" for e in exercises]
+    command = ["cmake", "--build", course.build_folder(), "-j", course.jobs(), "--target", *targets]
+    if not targets or course.capture(command)[0] == 0:
+        return exercises
+    failed = [e for e in exercises if runs.build(course, e, ["work"])]
+    for e in failed:
+        not_used(learner, e, "does not build")
+    return [e for e in exercises if e not in failed]
 
 
 def link(course, name, exercises):
@@ -47,10 +65,16 @@ def link(course, name, exercises):
     words[last + 1:last + 1] = map(str, objects)
     if up_to_date(made, words):
         return made, ""
-    code, output = course.capture(words)
+    aside = made.with_name(f"{name}.{os.getpid()}")              # a linker that fails or is stopped leaves half of a program
+    code, output = course.capture([str(aside) if w == str(made) else w for w in words])
     if code:
-        return None, next((line for line in output.splitlines() if "multiple definition" in line or "undefined" in line), output[-300:])
-    made.with_suffix(".link").write_text("\n".join(words), encoding="utf-8")
+        aside.unlink(missing_ok=True)
+        told = [line for line in output.splitlines() if "multiple definition" in line or "undefined" in line]
+        return None, told[0] if told else output[-300:]
+    record = made.with_suffix(".link")
+    record.unlink(missing_ok=True)                              # at no time does it describe another program
+    aside.replace(made)
+    record.write_text("\n".join(words), encoding="utf-8")
     return made, ""
 
 
@@ -59,5 +83,5 @@ def up_to_date(made, words):
     record = made.with_suffix(".link")
     if not made.exists() or not record.exists() or record.read_text(encoding="utf-8") != "\n".join(words):
         return False
-    inputs = [path for w in words if w.endswith((".o", ".a")) and (path := Path(w)).exists()]
-    return all(path.stat().st_mtime_ns <= made.stat().st_mtime_ns for path in inputs)
+    inputs = [Path(w) for w in words if w.endswith((".o", ".a")) and not w.startswith("-")]
+    return all(path.exists() and path.stat().st_mtime_ns <= made.stat().st_mtime_ns for path in inputs)

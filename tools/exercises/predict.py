@@ -21,8 +21,9 @@ import operator
 import re
 import shlex
 import sys
-import textwrap
 import tomllib
+
+import source
 
 LIMIT = 120                     # seconds of one program
 CLOSE = 0.01                    # a number this near is right: nobody asks for the last byte
@@ -126,13 +127,9 @@ def output(course, number_of_chapter, run):
 
 # ---- the questions ---------------------------------------------------------------------------------------------------
 
-def wrapped(text, blank="  "):
-    return textwrap.fill(text, 100, initial_indent=blank, subsequent_indent=blank)
-
-
 def ask(question, place):
     """What the learner says: a number, one of the choices, or None for no idea."""
-    print(f"\n{place}. " + wrapped(question["ask"], "   ").strip())
+    print(f"\n{place}. " + source.wrapped(question["ask"], "   ").strip())
     choices = question.get("choices", [])
     for index, choice in enumerate(choices, 1):
         print(f"     {index}  {choice}")
@@ -142,7 +139,7 @@ def ask(question, place):
             return None
         if said in choices:
             return said
-        if choices and said.isdigit() and 1 <= int(said) <= len(choices):
+        if choices and said.isdecimal() and 1 <= int(said) <= len(choices):
             return choices[int(said) - 1]
         value = None if choices else number(said)
         if value is not None:
@@ -191,10 +188,9 @@ def predict(learner, words):
         results.append(right(said, true))
         yours = "no answer" if said is None else f"you said {shown(said, question['unit'])}"
         print(f"{place}. {'right' if results[-1] else 'not so'}: {shown(true, question['unit'])} measured, {yours}")
-        print(wrapped(question["why"], "   ") + "\n")
-    learner.state.setdefault("predictions", {})[f"{chapter:02}"] = {
-        "at": learner.now(), "right": sum(results), "of": len(results), "answers": answers}
-    learner.save()
+        print(source.wrapped(question["why"], "   ") + "\n")
+    with learner.change("predictions") as predictions:
+        predictions[f"{chapter:02}"] = {"at": learner.now(), "right": sum(results), "of": len(results), "answers": answers}
     print(f"{sum(results)} of {len(results)} right")
     return 0 if all(results) else 1
 

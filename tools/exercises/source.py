@@ -34,7 +34,12 @@ An exhibit of museum/ is an exercise whose stub is a broken program, titled `// 
 """
 import dataclasses
 import re
+import sys
+import textwrap
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))       # CMake runs make.py by itself
+from course_base import Stop  # noqa: E402
 
 BEGIN = re.compile(r"^\s*// exercise (\w+) \{$")
 END = re.compile(r"^\s*// \} exercise$")
@@ -45,7 +50,7 @@ LINE = re.compile(r"^//   \| (.*)$")
 COMMENT = re.compile(r"^//(?: (.*))?$")
 
 
-class Fault(Exception):
+class Fault(Stop):
     """What is wrong with a marked source: file, line, words."""
 
 
@@ -189,6 +194,11 @@ def answer(exercise, wrong):
         what = left[0][0][0].strip() if left and left[0][0] else "nothing"
         raise Fault(f"{exercise.path}: wrong {wrong.name}: '{what}' does not stand in a marked part")
     return text
+
+
+def wrapped(text, blank="  "):
+    """What an entry says, for a terminal."""
+    return textwrap.fill(text, 100, initial_indent=blank, subsequent_indent=blank)
 
 
 def indent(lines):

@@ -8,15 +8,19 @@
   ./course progress             what is done
   ./course watch                check whenever the file is saved, and go on to the next when it passes
 
-Without a name: the exercise that was started last and is not passed. museum/3 is a broken program of museum/ (museum.py).
+Without a name: the exercise that was started last and is not passed; solution: started or passed last.
+museum/3 is a broken program of museum/ (museum.py).
 """
+import contextlib
 import datetime
 import difflib
+import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
-import textwrap
+import sys
 import time
 
 import make
@@ -26,6 +30,9 @@ import runs
 import source
 
 
+NEW = {"started": None, "passed": None, "checks": 0, "hints": 0, "shown": False}      # what is noted of an exercise
+
+
 class Learner:
     """What is written in work/: the files, and state.json of what was started, passed and asked."""
 
@@ -33,27 +40,56 @@ class Learner:
         self.course = course
         self.folder = course.ROOT / "work"
         self.exercises, self.exhibits = make.exercises(course.ROOT), make.exhibits(course.ROOT)
-        self.state = {}
-        if (self.folder / "state.json").exists():
-            try:
-                self.state = json.loads((self.folder / "state.json").read_text(encoding="utf-8"))
-            except ValueError:
-                raise course.Stop(f"work/state.json is no JSON; remove it, and what was passed is asked again") from None
+        self.state = self.read()
+
+    def read(self):
+        """{name of an exercise: what is noted of it}, and "predictions". Throws Stop."""
+        path = self.folder / "state.json"
+        if not path.exists():
+            return {}
+        with contextlib.suppress(ValueError, RecursionError):
+            state = json.loads(path.read_text(encoding="utf-8"))
+            if isinstance(state, dict) and all(well_formed(*item) for item in state.items()):
+                return state
+        raise self.course.Stop("work/state.json is not what the course wrote; remove it, and what was passed is asked again")
 
     def of(self, exercise):
-        return self.state.setdefault(exercise.name, {"started": None, "passed": None, "checks": 0, "hints": 0, "shown": False})
+        return {**NEW, **self.state.get(exercise.name, {})}
 
-    def save(self):
+    @contextlib.contextmanager
+    def change(self, name):
+        """What is noted under a name, to write into; it is kept where nothing is thrown. Another terminal may have noted
+        something since, and must not while we do: read anew, under a lock."""
         self.folder.mkdir(exist_ok=True)
-        aside = self.folder / "state.json.part"
-        aside.write_text(json.dumps(self.state, indent=1), encoding="utf-8")
-        aside.replace(self.folder / "state.json")
+        with open(self.folder / "state.lock", "w") as lock:
+            with contextlib.suppress(OSError):          # a network's file system may know no locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            self.state = self.read()
+            entry = self.state.setdefault(name, {})
+            yield entry
+            aside = self.folder / f"state.json.{os.getpid()}"
+            aside.write_text(json.dumps(self.state, indent=1), encoding="utf-8")
+            aside.replace(self.folder / "state.json")
+
+    @contextlib.contextmanager
+    def note(self, exercise):
+        """change() of an exercise."""
+        with self.change(exercise.name) as entry:
+            for key, value in NEW.items():
+                entry.setdefault(key, value)
+            yield entry
 
     def file(self, exercise):
         return self.folder / exercise.folder / exercise.path.name
 
+    def everything(self):
+        return [*self.exercises.values(), *self.exhibits.values()]
+
     def passed(self, exercise):
         return bool(self.of(exercise)["passed"])
+
+    def has_file(self, exercise):
+        return self.file(exercise).exists()
 
     def sha256(self, exercise):
         """Of the file as it is now; '' where there is none."""
@@ -64,12 +100,25 @@ class Learner:
         """The first that is not passed, or None."""
         return next((e for e in self.exercises.values() if not self.passed(e)), None)
 
-    def chosen(self, words, started=True):
-        """The exercise that the words name. Throws Stop."""
+    def written(self, exercise):
+        """Its file, which is there. Throws Stop."""
+        file = self.file(exercise)
+        if not self.has_file(exercise):
+            raise self.course.Stop(f"{self.course.short(file)} is missing; ./course start {exercise.name} makes it", 2)
+        return file
+
+    def latest(self):
+        """What was started or passed last, or None."""
+        when = {e.name: self.of(e)["passed"] or self.of(e)["started"] for e in self.everything()}
+        return max((e for e in self.everything() if when[e.name]), key=lambda e: (when[e.name], not self.passed(e)), default=None)
+
+    def chosen(self, words, started=True, first=lambda exercise: False):
+        """The exercise that the words name. Of a chapter with several, one for which `first` holds, then one that
+        is left, then one that is begun. Throws Stop."""
         if len(words) > 1:
             raise self.course.Stop(f"one exercise, not {len(words)}: {' '.join(words)}", 2)
         if not words:
-            begun = [e for e in [*self.exercises.values(), *self.exhibits.values()] if self.of(e)["started"] and not self.passed(e)]
+            begun = [e for e in self.everything() if self.of(e)["started"] and not self.passed(e)]
             found = max(begun, key=lambda e: self.of(e)["started"]) if begun else None if started else self.next()
             if not found:
                 raise self.course.Stop("no exercise is begun; ./course start begins the next", 2)
@@ -77,35 +126,39 @@ class Learner:
         if words[0] in self.exercises:
             return self.exercises[words[0]]
         if words[0].split("/")[0] == "museum" or words[0] in self.exhibits:
-            return self.exhibit(words[0])
-        of_chapter = [e for e in self.exercises.values() if words[0].isdigit() and int(e.number) == int(words[0])]
+            return self.preferred(self.exhibits_of(words[0]), first)
+        number = int(words[0]) if words[0].isdecimal() else None
+        of_chapter = [e for e in self.exercises.values() if words[0] == e.folder or int(e.number) == number]
         if not of_chapter:
             near = difflib.get_close_matches(words[0], self.exercises, 2)
-            raise self.course.Stop(f"there is no exercise '{words[0]}'; " + f"did you mean {' or '.join(near)}? " * bool(near) + "they are "
-                                   + ", ".join(f"{e.number} {e.name}" for e in self.exercises.values()), 2)
-        left = [e for e in of_chapter if not self.passed(e)]
-        begun = [e for e in left if self.of(e)["started"]]
-        return (begun or left or of_chapter)[0]
+            meant = f"did you mean {' or '.join(near)}? " * bool(near)
+            known = ", ".join(f"{e.number} {e.name}" for e in self.exercises.values())
+            raise self.course.Stop(f"there is no exercise '{words[0]}'; {meant}they are {known}", 2)
+        return self.preferred(of_chapter, first)
 
-    def exhibit(self, word):
-        """museum/3, museum/03 or its name; museum: the first that is not passed. Throws Stop."""
+    def preferred(self, exercises, first):
+        return min(exercises, key=lambda e: (not first(e), self.passed(e), not self.of(e)["started"]))
+
+    def exhibits_of(self, word):
+        """museum/3, museum/03 or its name; museum: all. Throws Stop."""
         which = word.removeprefix("museum").strip("/")
         named = [e for e in self.exhibits.values() if which in ("", e.name, e.number[7:], e.number[7:].lstrip("0"))]
-        found = next((e for e in named if not self.passed(e)), named[0] if named else None)
-        if not found:
+        if not named:
             raise self.course.Stop(f"there is no '{word}'; ./course museum lists them", 2)
-        return found
+        return named
 
     def now(self):
-        return now()
+        return datetime.datetime.now().isoformat(timespec="seconds")
 
 
-def wrapped(text, blank="  "):
-    return textwrap.fill(text, 100, initial_indent=blank, subsequent_indent=blank)
-
-
-def now():
-    return datetime.datetime.now().isoformat(timespec="seconds")
+def well_formed(name, entry):
+    """Whether it may be used as what state.json says under a name. A person may have written it."""
+    if not isinstance(entry, dict):
+        return False
+    if name == "predictions":
+        return all(isinstance(said, dict) and {"right", "of"} <= said.keys() for said in entry.values())
+    return all(type(entry.get(key, value)) in (type(value), str if value is None else bool if value is False else int)
+               for key, value in {**NEW, "guesses": 0}.items())
 
 
 def start(learner, words):
@@ -116,27 +169,25 @@ def start(learner, words):
     else:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(source.stub(exercise), encoding="utf-8")
-        learner.of(exercise)["started"] = now()
-        learner.save()
         if exercise.fault:
             print(f"{exercise.number} {exercise.name}: find the fault in\n  {course.short(file)}\n\n"
                   f"name it (./course name {exercise.number}) and mend it")
         else:
-            print(f"{exercise.number} {exercise.name}: write what stands between '// exercise {exercise.name} {{' and '// }} exercise' in\n"
-                  f"  {course.short(file)}")
-    print("\n" + wrapped(exercise.task) + f"\n\nthen: ./course check {exercise.name}        stuck: ./course hint {exercise.name}")
+            print(f"{exercise.number} {exercise.name}: write what stands between '// exercise {exercise.name} {{' and "
+                  f"'// }} exercise' in\n  {course.short(file)}")
+    with learner.note(exercise) as entry:               # of a file that was there too: state.json may have been removed
+        entry["started"] = learner.now()
+    print("\n" + source.wrapped(exercise.task))
+    print(f"\nthen: ./course check {exercise.name}        stuck: ./course hint {exercise.name}")
     return 0
 
 
 def check(learner, words):
     full = "--full" in words
-    exercise = learner.chosen([w for w in words if w != "--full"])
-    file, course = learner.file(exercise), learner.course
-    if not file.exists():
-        raise course.Stop(f"{course.short(file)} is missing; ./course start {exercise.name} makes it", 2)
-    entry = learner.of(exercise)
-    entry["checks"] += 1
-    learner.save()
+    exercise = learner.chosen([w for w in words if w != "--full"], first=learner.has_file)
+    file, course = learner.written(exercise), learner.course
+    with learner.note(exercise) as entry:
+        entry["checks"] += 1
     of_file = learner.sha256(exercise)
     verdict = runs.check(course, exercise, "work")
     print(f"{course.short(file)}, sha256 {of_file[:12]}: {verdict.said(exercise)}")
@@ -148,9 +199,9 @@ def check(learner, words):
     if verdict.passed and exercise.fault:
         return museum.mended(learner, exercise)
     if verdict.passed:
-        entry.update(passed=entry["passed"] or now(), sha256=of_file)
-        learner.save()
-        print("\nWhy it works\n" + wrapped(exercise.why))
+        with learner.note(exercise) as entry:
+            entry.update(passed=entry["passed"] or learner.now(), sha256=of_file)
+        print("\nWhy it works\n" + source.wrapped(exercise.why))
         left = learner.next()
         print(f"\nnext: ./course start {left.number}    ({left.name})" if left else "\nall exercises are passed")
     return 0 if verdict.passed else 1
@@ -158,36 +209,36 @@ def check(learner, words):
 
 def hint(learner, words):
     exercise = learner.chosen(words)
-    entry = learner.of(exercise)
-    if entry["hints"] >= len(exercise.hints):
+    if learner.of(exercise)["hints"] >= len(exercise.hints):
         print(f"{exercise.name} has no more hints; all {len(exercise.hints)} again:")
     else:
-        entry["hints"] += 1
-        learner.save()
-    for number, text in enumerate(exercise.hints[:entry["hints"]], 1):
-        print(wrapped(f"{number} of {len(exercise.hints)}. {text}"))
+        with learner.note(exercise) as entry:
+            entry["hints"] += 1
+    for number, text in enumerate(exercise.hints[:learner.of(exercise)["hints"]], 1):
+        print(source.wrapped(f"{number} of {len(exercise.hints)}. {text}"))
     return 0
 
 
 def solution(learner, words):
     anyway = "--anyway" in words
-    exercise = learner.chosen([w for w in words if w != "--anyway"])
+    words = [w for w in words if w != "--anyway"]
+    exercise = learner.chosen(words) if anyway else not words and learner.latest() or learner.chosen(words, first=learner.passed)
     if not learner.passed(exercise) and not anyway:
         raise learner.course.Stop(f"{exercise.name} is not passed yet; ./course hint {exercise.name}, or --anyway, which is noted")
     if not learner.passed(exercise):
-        learner.of(exercise)["shown"] = True
-        learner.save()
+        with learner.note(exercise) as entry:
+            entry["shown"] = True
     if exercise.fault:
         print(f"the fault is {exercise.fault.name}: {exercise.fault.says}\n")
     for begin, end in exercise.parts:
         head = max(i for i in range(begin) if re.match(r"\S", exercise.code[i]) and exercise.code[i] != "}")
         print("\n".join([exercise.code[head], *exercise.code[begin:end], "}"]) + "\n")
-    print(wrapped(exercise.why))
+    print(source.wrapped(exercise.why))
     return 0
 
 
 def reset(learner, words):
-    exercise = learner.chosen(words)
+    exercise = learner.chosen(words, first=learner.has_file)
     file, course = learner.file(exercise), learner.course
     if file.exists():
         kept = next(p for n in range(1, 10**6) if not (p := file.with_name(f"{file.name}.{n}")).exists())
@@ -195,9 +246,9 @@ def reset(learner, words):
         print(f"what you wrote is kept in {course.short(kept)}")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(source.stub(exercise), encoding="utf-8")
-    learner.of(exercise).update(started=now(), passed=None)
-    learner.of(exercise).pop("mended", None)
-    learner.save()
+    with learner.note(exercise) as entry:
+        entry.update(started=learner.now(), passed=None)
+        entry.pop("mended", None)
     print(f"{course.short(file)} is as at the start")
     return 0
 
@@ -221,6 +272,7 @@ def progress(learner, words):
 def watch(learner, words):
     """By the time of last change, looked at twice a second: it needs nothing of the system."""
     exercise = learner.chosen(words)
+    learner.written(exercise)
     seen = None
     while True:
         file = learner.file(exercise)
@@ -237,12 +289,12 @@ def watch(learner, words):
         time.sleep(0.5)
 
 
-COMMANDS = {"start": start, "check": check, "hint": hint, "solution": solution, "reset": reset, "progress": progress, "watch": watch,
-            "museum": museum.listed, "name": museum.name, "predict": predict.predict}
+COMMANDS = {"start": start, "check": check, "hint": hint, "solution": solution, "reset": reset, "progress": progress,
+            "watch": watch, "museum": museum.listed, "name": museum.name, "predict": predict.predict}
 
 
 def main(course, command, words):
-    try:
-        return COMMANDS[command](Learner(course), words)
-    except source.Fault as fault:
-        raise course.Stop(str(fault)) from None
+    if {"--help", "-h"} & set(words):
+        print(sys.modules[COMMANDS[command].__module__].__doc__.strip())
+        return 0
+    return COMMANDS[command](Learner(course), words)
