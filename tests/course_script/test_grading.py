@@ -100,13 +100,19 @@ class Numbers(unittest.TestCase):
         for mine in ([], self.RIGHT[:2], [1, 2, 3], [["row_split"]] * 3, [["another", *self.RIGHT[0][1:]], *self.RIGHT[1:]]):
             self.assertFalse(submission.agrees(mine, self.RIGHT), mine)
 
+    def test_an_integer_that_no_float_holds(self):
+        self.assertFalse(self.changed(0, ["[2]", 10**400, -0.5]))
+        self.assertFalse(runs.alike([10**400], [1.0]))
+
     def test_a_report_may_be_anything(self):
         right = {"checks": 2, "passed": True, "fault": None, "values": []}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "report.json"
             self.assertIsNone(runs.report_in(path))
             for text in ("", "{", "[]", "3", "[" * 10**5, '{"checks": 2}', *(json.dumps({**right, key: bad}) for key, bad in (
-                    ("checks", "many"), ("passed", 1), ("fault", "x"), ("fault", {"what": 3}), ("values", {})))):
+                    ("checks", "many"), ("passed", 1), ("fault", "x"), ("fault", {"what": 3}), ("values", {}), ("passed", False))),
+                    *(json.dumps({**right, "passed": passed, "fault": {"what": "x", "with": "y", **more}}) for passed, more in (
+                        (True, {}), (False, {"rank": 0}), (False, {"rank": 0, "got": 1})))):
                 path.write_text(text)
                 self.assertIsNone(runs.report_in(path), text[:40])
             path.write_text(json.dumps(right))
@@ -168,6 +174,22 @@ class HandedIn(unittest.TestCase):
             with self.subTest(name), self.assertRaises((grade.Refused, OSError)):
                 grade.handed_in(me, name)
 
+    def test_a_link_to_itself_is_refused(self):
+        (self.root / "me" / "a").symlink_to("a")
+        with self.assertRaises((grade.Refused, OSError)):
+            grade.handed_in(self.root / "me", "a")
+        (self.root / "me" / "state.json").symlink_to("state.json")
+        self.assertEqual(grade.record_of(self.root / "me", types.SimpleNamespace(name="split")), {})
+
+    def test_what_the_grader_did_not_expect_costs_one_line(self):
+        course = types.SimpleNamespace(Stop=type("Stop", (Exception,), {}))
+        with mock.patch.object(grade, "grade_one", side_effect=ZeroDivisionError("by 0")):
+            result = grade.grade_safely(course)
+        self.assertEqual((result.status, result.detail), ("not graded", "the grader failed: ZeroDivisionError: by 0"))
+        for ends in (course.Stop, commands.Unknown, KeyboardInterrupt):
+            with mock.patch.object(grade, "grade_one", side_effect=ends), self.assertRaises(ends):
+                grade.grade_safely(course)
+
     def test_a_record_that_is_none_counts_for_nothing(self):
         exercise = types.SimpleNamespace(name="split")
         for text in ("", "[]", "{", '{"split": 3}', '{"split": {"hints": "=1", "shown": 1, "checks": true}}', "[" * 10**5):
@@ -227,6 +249,28 @@ class Sandbox(unittest.TestCase):
     def test_without_bwrap_it_says_so(self):
         with mock.patch("shutil.which", return_value=None):
             self.assertIn("bubblewrap", sandbox.reason.__wrapped__())
+
+
+class Foreign(unittest.TestCase):
+    """What a file defines that is not its own."""
+
+    def found(self, mine, solution="", rest=""):
+        with tempfile.TemporaryDirectory() as folder:
+            build = Path(folder)
+            for name, text in (("solution.cpp", solution), ("rest.cpp", rest), ("mine.cpp", mine), ("main.cpp", "int main() {}")):
+                (build / name).write_text(text)
+                subprocess.run(["c++", "-c", build / name, "-o", build / f"{name}.o"], check=True)
+            words = ["c++", f"{folder}/solution.cpp.o", f"{folder}/rest.cpp.o", f"{folder}/main.cpp.o", "-o", f"{folder}/program"]
+            subprocess.run(words, check=True)
+            judge = submission.Judge.__new__(submission.Judge)
+            judge.course, judge.others = types.SimpleNamespace(build_folder=lambda: build), {}
+            judge.version = lambda exercise, name: build / "program"
+            with mock.patch.object(commands, "linking", lambda *_: words):
+                return judge.foreign(types.SimpleNamespace(name="split"), build / "mine.cpp.o")
+
+    def test_a_name_may_be_longer_than_an_argument(self):
+        name, = self.found(f'extern "C" void {"x" * 200000}() {{}}')
+        self.assertLess(len(name), 500)
 
 
 class Commands(unittest.TestCase):

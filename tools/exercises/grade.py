@@ -11,6 +11,7 @@ DIR holds a folder a student, each with what a learner's work/ holds: NN_chapter
   hangs              the ranks wait for each other, or there is no end
   cheats             it went round the check: see submission.py
   not handed in      no file, or the one that ./course start makes
+  not graded         the grader itself failed at it: look at the file
 """
 import argparse
 import contextlib
@@ -25,6 +26,7 @@ import time
 from pathlib import Path
 
 import commands
+import compiler
 import grades
 import make
 import sandbox
@@ -56,7 +58,7 @@ def handed_in(folder, name):
     path = folder / name
     if not path.exists() and not path.is_symlink():
         return None
-    if folder.resolve() not in path.resolve().parents:
+    if Path(os.path.realpath(folder)) not in Path(os.path.realpath(path)).parents:     # resolve() throws at a link to itself
         raise Refused(f"{name} is a link that leaves the student's folder")
     with contextlib.closing(os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -87,6 +89,16 @@ def grade_one(judge, folder, exercise):
     if same_lines(text, source.solution(exercise)) and result.status == "passed":
         result.detail = "the same lines as the chapter's"
     return result
+
+
+def grade_safely(course, *what):
+    """grade_one(), where a submission that the grader did not expect costs its own line and not the class's."""
+    try:
+        return grade_one(*what)
+    except (course.Stop, commands.Unknown, source.Fault):
+        raise
+    except Exception as error:
+        return submission.Result("not graded", detail=f"the grader failed: {type(error).__name__}: {compiler.cut(str(error))}")
 
 
 def same_lines(a, b):
@@ -160,7 +172,7 @@ def grade(course, options, known):
         for name, work in students.items():
             began, results = time.monotonic(), []
             for exercise in exercises:
-                results.append(grade_one(judge, work, exercise))
+                results.append(grade_safely(course, judge, work, exercise))
                 sheet.add(name, exercise, results[-1], record_of(work, exercise))
             for path, form in files:                    # after each student: what is done stays, whatever comes
                 grades.write(path, form(sheet))

@@ -64,7 +64,7 @@ class Judge:
             return Result("does not compile", detail=words)
         foreign = self.foreign(exercise, made)
         if foreign:
-            return Result("cheats", detail=f"it defines {', '.join(foreign[:3])}, which is not its own")
+            return Result("cheats", detail=f"it defines {', '.join(foreign)}, which is not its own")
         words, program = self.link(exercise, made, aside)
         if words:
             return Result("does not compile", detail=words)
@@ -132,7 +132,9 @@ class Judge:
             self.others[exercise.name] = defined([build / words[own]]), {name for name, kind in defined(rest).items() if kind not in "WVuw"}
         ours, others = self.others[exercise.name]
         found = [name for name in defined([made]) if name not in ours and (not name.startswith("_Z") or name in others)]
-        return subprocess.run(["c++filt", *found], capture_output=True, text=True).stdout.splitlines() if found else []
+        # By stdin: a name may be longer than an argument.
+        said = subprocess.run(["c++filt"], input="\n".join(found[:3]), capture_output=True, text=True).stdout
+        return [compiler.cut(name) for name in said.splitlines()]
 
     # ---- run -----------------------------------------------------------------------------------------------------
 
@@ -200,7 +202,7 @@ def agrees(mine, right):
     try:
         return len(mine) == len(right) and all(one[:2] == other[:2] and ("sends" in other[0] or "bytes" in other[0] or close(one[2], other[2]))
                                                for one, other in zip(mine, right))
-    except (TypeError, IndexError, KeyError):
+    except (TypeError, IndexError, KeyError, OverflowError):
         return False
 
 
