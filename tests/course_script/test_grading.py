@@ -254,19 +254,45 @@ class Sandbox(unittest.TestCase):
 class Foreign(unittest.TestCase):
     """What a file defines that is not its own."""
 
-    def found(self, mine, solution="", rest=""):
-        with tempfile.TemporaryDirectory() as folder:
-            build = Path(folder)
-            for name, text in (("solution.cpp", solution), ("rest.cpp", rest), ("mine.cpp", mine), ("main.cpp", "int main() {}")):
-                (build / name).write_text(text)
-                subprocess.run(["c++", "-c", build / name, "-o", build / f"{name}.o"], check=True)
-            words = ["c++", f"{folder}/solution.cpp.o", f"{folder}/rest.cpp.o", f"{folder}/main.cpp.o", "-o", f"{folder}/program"]
-            subprocess.run(words, check=True)
-            judge = submission.Judge.__new__(submission.Judge)
-            judge.course, judge.others = types.SimpleNamespace(build_folder=lambda: build), {}
-            judge.version = lambda exercise, name: build / "program"
-            with mock.patch.object(commands, "linking", lambda *_: words):
-                return judge.foreign(types.SimpleNamespace(name="split"), build / "mine.cpp.o")
+    SOLUTION = "int split() { return 1; }"
+    REST = """namespace course { void judge() {} }
+int counted = 0;
+inline int small() { return 1; }
+int (*use)() = small;
+int main() {}
+"""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.build = Path(folder.name)
+        cls.words = ["c++", cls.compiled("solution.cpp", cls.SOLUTION), cls.compiled("rest.cpp", cls.REST), "-o", str(cls.build / "program")]
+        subprocess.run(cls.words, check=True)
+
+    @classmethod
+    def compiled(cls, name, text):
+        (cls.build / name).write_text(text)
+        subprocess.run(["c++", "-c", cls.build / name, "-o", cls.build / f"{name}.o"], check=True)
+        return str(cls.build / f"{name}.o")
+
+    def found(self, mine):
+        judge = submission.Judge.__new__(submission.Judge)
+        judge.course, judge.others = types.SimpleNamespace(build_folder=lambda: self.build), {}
+        judge.version = lambda exercise, name: self.build / "program"
+        with mock.patch.object(commands, "linking", lambda *_: self.words):
+            return judge.foreign(types.SimpleNamespace(name="split"), self.compiled("mine.cpp", mine))
+
+    def test_names_of_its_own(self):
+        for mine in ("int calls = 0;", "namespace course { int helper() { return 1; } }", "int split() { return 2; } int size = 3;",
+                     "inline int small() { return 2; } int (*mine)() = small;"):
+            self.assertEqual(self.found(mine), [], mine)
+
+    def test_names_of_others(self):
+        for mine, name in (("namespace course { void judge() { throw 1; } }", "course::judge()"), ("int counted = 9;", "counted"),
+                           ('extern "C" [[noreturn]] void exit(int) { throw 1; }', "exit"), ("int optind = 3;", "optind"),
+                           ('extern "C" __attribute__((weak)) int puts(const char*) { return 0; }', "puts")):
+            self.assertEqual(self.found(mine), [name], mine)
 
     def test_a_name_may_be_longer_than_an_argument(self):
         name, = self.found(f'extern "C" void {"x" * 200000}() {{}}')

@@ -97,6 +97,7 @@ def class_of(solution, stub, wrong, places):
         "report_without_a_fault": ("crashed", "exit code 1 before", code("forge(1);", NO_FAULT)),
         "report_with_half_a_fault": ("crashed", "exit code 1 before", code("forge(1);", HALF_A_FAULT)),
         "report_with_a_large_number": ("cheats", "other numbers", code("forge(0);", LARGE_NUMBER)),
+        "global_variables": ("passed", "", code("++calls;", "int calls = 0;\nconst char* note = \"mine\";\n" + INCLUDES)),
         "long_name": ("cheats", "xxx", code("", LONG_NAME)),
         "overrides_check": ("cheats", "course::Check::equal", code("", OVERRIDES_CHECK)),
         "overrides_exit": ("cheats", "exit", code("", OVERRIDES_EXIT)),

@@ -13,6 +13,7 @@ still deceive it. And the solution stands in the chapter for all to copy.
 import dataclasses
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -124,14 +125,18 @@ class Judge:
         return self.course.build_folder() / "tests" / "exercises" / exercise.name / name
 
     def foreign(self, exercise, made):
-        """What the object defines that is neither the exercise's nor the learner's own: C names, and names of the check and the rest."""
+        """What the object defines that is neither the exercise's nor the learner's own: names of the check and the rest, functions of C,
+        and what a library has. A global variable is not mangled either, and may be the learner's own."""
         words = commands.linking(self.course, f"exercise_{exercise.name}.solution")
         build, own = self.course.build_folder(), commands.object_of(words, "solution.cpp")
         if exercise.name not in self.others:
             rest = [build / w for i, w in enumerate(words) if w.endswith((".o", ".a")) and (build / w).exists() and i != own]
-            self.others[exercise.name] = defined([build / words[own]]), {name for name, kind in defined(rest).items() if kind not in "WVuw"}
+            others = {name for name, kind in defined(rest).items() if kind not in "WVuw"}
+            others.update(name for name in of_libraries(self.version(exercise, "solution")) if not name.startswith("_Z"))
+            self.others[exercise.name] = defined([build / words[own]]), others
         ours, others = self.others[exercise.name]
-        found = [name for name in defined([made]) if name not in ours and (not name.startswith("_Z") or name in others)]
+        found = [name for name, kind in defined([made]).items()
+                 if name not in ours and (name in others or not name.startswith("_Z") and kind in "Ti")]
         # By stdin: a name may be longer than an argument.
         said = subprocess.run(["c++filt"], input="\n".join(found[:3]), capture_output=True, text=True).stdout
         return [compiler.cut(name) for name in said.splitlines()]
@@ -191,10 +196,16 @@ def headers(root):
         yield from (path.relative_to(root) for path in (root / folder).rglob("*.hpp"))
 
 
-def defined(files):
-    """{symbol: nm's letter} of what objects and archives define for others."""
-    done = subprocess.run(["nm", "--defined-only", "--extern-only", "--format=posix", *map(str, files)], capture_output=True, text=True)
+def defined(words):
+    """{symbol: nm's letter} of what objects and archives define for others. `words`: files, and options of nm."""
+    done = subprocess.run(["nm", "--defined-only", "--extern-only", "--format=posix", *map(str, words)], capture_output=True, text=True)
     return {words[0]: words[1] for words in map(str.split, done.stdout.splitlines()) if len(words) > 1}
+
+
+def of_libraries(program):
+    """What the shared libraries of a program define, by their names without a version."""
+    said = subprocess.run(["ldd", str(program)], capture_output=True, text=True).stdout
+    return {name.split("@")[0] for name in defined(["--dynamic", *re.findall(r"=> (/\S+)", said)])}
 
 
 def agrees(mine, right):
