@@ -122,6 +122,20 @@ class Numbers(unittest.TestCase):
             self.assertIsNone(runs.report_in(link))
 
 
+class Described(unittest.TestCase):
+    OWN = "\n".join(f"rank 0: step {i}" for i in range(50))
+
+    def test_a_hang_begins_with_what_each_rank_waits_for(self):
+        waits = [f"rank {r}: last call 1 split on world, pending call 2 all-reduce of {r} bytes on world" for r in range(4)]
+        lines = runs.described(runs.Outcome(4, "hang", words="\n".join([self.OWN, *waits]))).splitlines()
+        self.assertEqual([line.strip() for line in lines[1:5]], waits)
+        self.assertEqual(len(lines), 14)
+
+    def test_an_error_ends_with_its_last_words(self):
+        lines = runs.described(runs.Outcome(4, "died", words=self.OWN + "\nno such thing")).splitlines()
+        self.assertEqual((lines[1], lines[-1], len(lines)), ("  rank 0: step 0", "  no such thing", 14))
+
+
 class Sheet(unittest.TestCase):
     def setUp(self):
         self.sheet = grades.Sheet(7, "bwrap")
@@ -234,7 +248,8 @@ class Sandbox(unittest.TestCase):
                 self.assertEqual(self.sh("echo out; echo words >&2; exit 3"), sandbox.End(3, "words\n"))
                 self.assertEqual(self.sh("kill -KILL $$").code, 137)
                 self.assertEqual(self.sh("sleep 60", seconds=0.3).over, "time")
-                self.assertEqual(len(self.sh("head -c 5000000 /dev/zero >&2").words), sandbox.KEPT)
+                words = self.sh("echo first >&2; head -c 5000000 /dev/zero >&2; echo last >&2").words
+                self.assertEqual((len(words), words[:6], words[-5:]), (sandbox.KEPT, "first\n", "last\n"))
                 self.assertNotEqual(self.sh("head -c 2000000 /dev/zero > $(mktemp)", file=10**6).code, 0)
                 self.assertEqual(self.sh("python3 -c 'a = bytearray(200 << 20); import time; time.sleep(60)'", memory=100 << 20).over, "memory")
 

@@ -17,6 +17,8 @@ import sandbox
 RANKS = 1, 2, 3, 4
 SEED = 1                        # of the visible checks
 LAUNCHER = re.compile(r"=|YOUR APPL|Please see|This typ|Abort\(|note: \d+ ranks share")     # lines that say nothing of the program
+WAITS = re.compile(r"rank \d+: last .*, pending ")      # what the watch on collectives says of each rank in a hang
+SHOWN = 12                      # lines of stderr
 SECONDS = 8                     # that ranks may wait for each other before it counts as a hang
 # Memory comes from the system with the same bytes in every run, none of them 0: what was never written reads alike each time.
 FILLED = {"GLIBC_TUNABLES": "glibc.malloc.perturb=1:glibc.malloc.tcache_count=0"}
@@ -65,7 +67,12 @@ def described(outcome):
         rank = f"\n  rank {fault['rank']}{at}: yours {fault['got']}, right {fault['expected']}" if "rank" in fault else ""
         return f"{fault['what']}\n  {fault['with']}{rank}"
     names = {"hang": "the ranks wait for each other", "died": "it ended with an error", "endless": "it does not end"}
-    return names[outcome.how] + "".join(f"\n  {line}" for line in outcome.words.splitlines()[:12])
+    lines = outcome.words.splitlines()
+    if outcome.how == "hang":                           # before the learner's own words
+        lines.sort(key=lambda line: not WAITS.match(line))
+    if len(lines) > SHOWN:
+        lines[SHOWN // 2:-(SHOWN // 2)] = ["..."]
+    return names[outcome.how] + "".join(f"\n  {line}" for line in lines)
 
 
 # ---- build -----------------------------------------------------------------------------------------------------------

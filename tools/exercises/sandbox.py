@@ -39,7 +39,7 @@ class Limits:
 @dataclasses.dataclass
 class End:
     code: int                   # as a shell has it
-    words: str                  # the beginning of stderr
+    words: str                  # of stderr the beginning and the end
     over: str = ""              # "time" or "memory": the limit that ended it
 
 
@@ -84,7 +84,7 @@ def run(command, readable=(), writable=(), limits=Limits(), environment=None, as
     process = subprocess.Popen((bwrap(readable, writable) if shut else []) + limited, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, env=plain, cwd="/tmp", start_new_session=True, **(nobody() if as_nobody else {}))
     kept = bytearray()
-    reader = threading.Thread(target=keep_beginning, args=(process.stderr, kept), daemon=True)
+    reader = threading.Thread(target=keep_ends, args=(process.stderr, kept), daemon=True)
     reader.start()
     try:
         over = wait(process, limits)
@@ -96,9 +96,12 @@ def run(command, readable=(), writable=(), limits=Limits(), environment=None, as
     return End(128 - code if code < 0 else code, bytes(kept).decode("utf-8", "replace"), over)
 
 
-def keep_beginning(stream, kept):
+def keep_ends(stream, kept):
+    """The last words say how it ended, whatever it wrote before."""
     while chunk := stream.read1(2**16):
-        kept += chunk[:KEPT - len(kept)]
+        kept += chunk
+        if len(kept) > KEPT:
+            del kept[KEPT // 2:-(KEPT // 2)]
 
 
 def wait(process, limits):
