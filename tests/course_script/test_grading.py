@@ -3,8 +3,11 @@
     python3 -m unittest discover -s tests/course_script
 """
 import contextlib
+import dataclasses
 import json
 import math
+import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -134,6 +137,31 @@ class Described(unittest.TestCase):
     def test_an_error_ends_with_its_last_words(self):
         lines = runs.described(runs.Outcome(4, "died", words=self.OWN + "\nno such thing")).splitlines()
         self.assertEqual((lines[1], lines[-1], len(lines)), ("  rank 0: step 0", "  no such thing", 14))
+
+
+class Kept(unittest.TestCase):
+    def test_what_did_not_end_runs_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program, kept = Path(folder) / "program", Path(folder) / "kept.json"
+            program.touch()
+            for how in ("fault", "hang", "endless"):
+                kept.write_text(json.dumps(dataclasses.asdict(runs.Outcome(2, how))))
+                os.utime(kept, (program.stat().st_mtime + 1,) * 2)
+                found = runs.kept_outcome(kept, program)
+                self.assertEqual(found and found.how, None if how == "endless" else how)
+
+
+class Umask(unittest.TestCase):
+    def test_nobody_reaches_the_program_whatever_the_umask(self):
+        with tempfile.TemporaryDirectory() as folder:
+            judge = submission.Judge.__new__(submission.Judge)
+            judge.folder, modes = Path(folder), []
+            judge.judged = lambda exercise, text, aside: modes.extend(
+                stat.S_IMODE(p.stat().st_mode) for p in (aside, aside / "made")) or submission.Result("passed")
+            before = os.umask(0o077)
+            self.addCleanup(os.umask, before)
+            judge.of(None, "text")
+            self.assertEqual(modes, [0o755, 0o755])
 
 
 class Sheet(unittest.TestCase):

@@ -229,10 +229,12 @@ def recorded(course, exercise, version, ranks, seed):
 
 
 def kept_outcome(kept, program):
-    """What is kept of a program that has not been built anew since, or None."""
+    """What is kept of a program that has not been built anew since, or None. That one did not end may be a busy machine's fault: it
+    runs again."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         if kept.stat().st_mtime_ns > program.stat().st_mtime_ns:
-            return Outcome(**json.loads(kept.read_text(encoding="utf-8")))
+            outcome = Outcome(**json.loads(kept.read_text(encoding="utf-8")))
+            return None if outcome.how == "endless" else outcome
     return None
 
 

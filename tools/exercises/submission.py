@@ -54,7 +54,9 @@ class Judge:
         began = time.monotonic()
         aside = self.folder / "one"
         shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
+        for folder in (aside, aside / "made"):
+            folder.mkdir()
+            folder.chmod(0o755)                 # the user nobody runs what lies in it, whatever the umask
         result = self.judged(exercise, text, aside)
         result.sha256, result.seconds = hashlib.sha256(text.encode()).hexdigest(), time.monotonic() - began
         return result
@@ -92,7 +94,6 @@ class Judge:
     def compile(self, exercise, text, aside):
         """(the compiler's words where it failed, the object)"""
         root, made = self.course.ROOT, aside / "made"
-        made.mkdir()
         file = aside / exercise.path.name
         file.write_text(text, encoding="utf-8")
         inside = root / "work" / exercise.folder / exercise.path.name
