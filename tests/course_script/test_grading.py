@@ -151,6 +151,17 @@ class Kept(unittest.TestCase):
                 self.assertEqual(found and found.how, None if how == "endless" else how)
 
 
+class Written(unittest.TestCase):
+    def test_all_of_the_course_is_watched_and_nothing_else(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            course = {root / name for name in ("README.md", "museum/x.cpp", "benchmarks/a/b.py", "teaching/grading.md")}
+            for path in course | {root / name for name in ("work/x.cpp", "build-emulate/x.o", "data/x", "runs/x", ".git/index", "tools/__pycache__/x")}:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+            self.assertEqual({path for path, _ in runs.written(root)}, course)
+
+
 class Umask(unittest.TestCase):
     def test_nobody_reaches_the_program_whatever_the_umask(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -239,6 +250,13 @@ class HandedIn(unittest.TestCase):
             self.assertEqual(grade.record_of(self.root / "me", exercise), {}, text[:20])
         (self.root / "me" / "state.json").write_text('{"split": {"hints": 2, "shown": true}}')
         self.assertEqual(grade.record_of(self.root / "me", exercise), {"hints": 2, "shown": True})
+
+    def test_a_class_that_all_can_read_is_refused(self):
+        course = types.SimpleNamespace(Stop=type("Stop", (Exception,), {}))
+        with mock.patch.object(sandbox, "reason", lambda: ""):
+            grade.refuse_open(course, self.root)
+            with mock.patch.object(sandbox, "SYSTEM", [*sandbox.SYSTEM, str(self.root)]), self.assertRaises(course.Stop):
+                grade.refuse_open(course, self.root / "me")
 
     def test_wrong_usage_is_one_line(self):
         def course(*words):

@@ -105,6 +105,13 @@ def same_lines(a, b):
     return [line.strip() for line in a.splitlines() if line.strip()] == [line.strip() for line in b.splitlines() if line.strip()]
 
 
+def refuse_open(course, folder):
+    """Throws Stop where every submission could read all of the class."""
+    opened = sandbox.of_system(folder)
+    if opened and not sandbox.reason():
+        raise course.Stop(f"--class: submissions can read what lies in {opened}, {folder} too; move the class to another folder", 2)
+
+
 def options_of(course, words):
     parser = argparse.ArgumentParser(prog="./course grade", description="grades what a class has handed in",
                                      epilog="the same --seed gives the same inputs again; without, they are new each time")
@@ -163,6 +170,7 @@ def grade(course, options, known):
         course.say(f"note: no sandbox here: {sandbox.reason()}. What is graded can read what you can read, other submissions too, and reach "
                    "the network; the limits of time, memory and processes hold")
     course.configure()
+    refuse_open(course, options.folder)
     course.build([f"exercise_{e.name}.solution" for e in exercises])
     limits = sandbox.Limits(seconds=options.seconds, memory=options.memory * 2**20)
     sheet = grades.Sheet(options.seed, "bwrap" if not sandbox.reason() else f"limits only: {sandbox.reason()}")

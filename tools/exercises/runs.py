@@ -18,6 +18,8 @@ RANKS = 1, 2, 3, 4
 SEED = 1                        # of the visible checks
 LAUNCHER = re.compile(r"=|YOUR APPL|Please see|This typ|Abort\(|note: \d+ ranks share")     # lines that say nothing of the program
 WAITS = re.compile(r"rank \d+: last .*, pending ")      # what the watch on collectives says of each rank in a hang
+IGNORED = {".git", ".notebook", ".peer", "bundle", "data", "runs", "work"}        # and build*: no files of the course
+MADE = {"__pycache__", ".ipynb_checkpoints"}    # by Python and notebooks, anywhere
 SHOWN = 12                      # lines of stderr
 SECONDS = 8                     # that ranks may wait for each other before it counts as a hang
 # Memory comes from the system with the same bytes in every run, none of them 0: what was never written reads alike each time.
@@ -120,9 +122,10 @@ def run_learners(course, program, ranks, seed, report):
 
 
 def written(root):
-    """When each file of the course was written last. Not those of work/: the learner may save one meanwhile."""
-    return {(path, path.stat().st_mtime_ns) for folder in ("chapters", "common", "tests", "tools", "cmake", "course")
-            for path in [root / folder, *(root / folder).rglob("*")] if path.is_file()}
+    """When each file of the course was written last. Not those that git ignores: the learner may save one in work/ meanwhile."""
+    tops = [top for top in root.iterdir() if top.name not in IGNORED and not top.name.startswith("build")]
+    return {(path, path.stat().st_mtime_ns) for top in tops for path in [top, *top.rglob("*")]
+            if path.is_file() and MADE.isdisjoint(path.parts)}
 
 
 def report_in(path):

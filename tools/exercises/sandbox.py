@@ -1,8 +1,9 @@
 """Runs a command that nobody vouches for.
 
 With bubblewrap (bwrap; `./course setup` installs it): its own file system, with the system's programs to read, a small /tmp, and what
-the caller names; no network; its own process table, so all that it has started ends with it, daemons too. Run as root, the command is
-given to the user nobody.
+the caller names; no network; its own process table, so all that it has started ends with it, daemons too. Where root runs it, the command
+is given to the user nobody, unless the caller wants files that root has (a compiler's, a linker's).
+What lies below SYSTEM every command can read: see of_system().
 Without it (no bwrap, or a system that allows no user namespaces): the limits below, and an end to every process it leaves; but it
 may read what this user may read, and reach the network. `reason()` says which.
 
@@ -51,6 +52,12 @@ def reason():
     done = subprocess.run([*bwrap([], []), "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True, **nobody())
     said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     return said if done.returncode else ""
+
+
+def of_system(path, also=()):
+    """The folder of SYSTEM, or of `also`, that this path lies in, else None."""
+    real = Path(os.path.realpath(path))
+    return next((p for p in [*SYSTEM, *also] if Path(os.path.realpath(p)) in (real, *real.parents)), None)
 
 
 def nobody():

@@ -1,6 +1,7 @@
 """One file that somebody else wrote: compiled, linked with the check of its exercise and run, each in the sandbox.
 
-What the compiler may read: headers of the course, this one file. What the program may read: the system's libraries, itself.
+What the compiler may read: headers of the course, this one file. What the program may read: itself. Both: the system's folders
+(sandbox.SYSTEM), so no class may lie in one.
 
 A program's word is not taken. It has passed where its exit code and its report say so, and where it made as many comparisons as the
 solution did on the same inputs, with the same numbers in them. The inputs come from a seed that is not known before. So a report
