@@ -80,6 +80,27 @@ class Compiler(unittest.TestCase):
         line, = self.short("ld: x.o: undefined reference to `course::row_split(course::Comm&)'\nld: undefined reference to `course::row_split(x)'")
         self.assertTrue(line.startswith("row_split: declared, and not in your file"), line)
 
+    def test_whose_fault_it_is(self):
+        for words in (THROUGH_A_TEMPLATE, NOT_DECLARED, "ld: undefined reference to `course::row_split(x)'", "ld: multiple definition of `main'; x"):
+            self.assertTrue(compiler.blames(words, FILE), words[:80])
+        for words in ("CMake Error at CMakeLists.txt:3: no such", f"/course/{FILE}:3:5: warning: unused variable ‘x’\n"
+                      "{standard input}: Fatal error: can't write 34 bytes: No space left on device",
+                      "ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status"):
+            self.assertFalse(compiler.blames(words, FILE), words[:80])
+
+    def test_a_full_disk_is_not_the_learners(self):
+        exercise = types.SimpleNamespace(name="split", folder="01_split", path=Path("split.cpp"))
+        course = types.SimpleNamespace(ROOT=Path("/course"))
+        for words, said in (("No space left on device", "the build failed"), (f"/course/{FILE}:3:5: error: no", "split does not compile")):
+            with mock.patch.object(runs, "build", lambda *_: words):
+                self.assertTrue(runs.check(course, exercise, "work").said(exercise).startswith(said), words)
+
+    def test_as_many_compilers_as_memory_holds(self):
+        course = types.SimpleNamespace(cache=lambda: True, build_folder=lambda: Path("b"), jobs=lambda: 3, cores=lambda: 64,
+                                       capture=mock.Mock(return_value=(0, "")))
+        runs.build(course, types.SimpleNamespace(name="split"), ["work"])
+        self.assertEqual(course.capture.call_args[0][0][2:5], [Path("b"), "-j", "3"])
+
     def test_words_of_another_kind_are_kept(self):
         self.assertEqual(self.short("[1/2] Building\nc++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\n")
                          [-1:], ["c++: fatal error: Killed signal terminated program cc1plus"])

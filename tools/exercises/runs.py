@@ -42,6 +42,7 @@ class Outcome:
 class Verdict:
     outcomes: list              # up to the first that did not pass
     compiler: str = ""          # its words in short, where it did not build
+    theirs: bool = True         # whether that is the learner's file's fault
     full: str = ""              # all of them
     mistake: object = None      # source.Wrong, where the answers are those of one
 
@@ -51,7 +52,8 @@ class Verdict:
 
     def said(self, exercise):
         if self.compiler:
-            return f"{exercise.name} does not compile (--full: all that the compiler says)\n\n{self.compiler}"
+            what = f"{exercise.name} does not compile" if self.theirs else "the build failed, and does not name your file"
+            return f"{what} (--full: all that the compiler says)\n\n{self.compiler}"
         last = self.outcomes[-1]
         ranks = ", ".join(str(o.ranks) for o in self.outcomes)
         if self.passed:
@@ -84,7 +86,7 @@ def build(course, exercise, versions):
     if not course.cache():
         course.configure()
     targets = [f"exercise_{exercise.name}.{version}" for version in versions]
-    code, output = course.capture(["cmake", "--build", course.build_folder(), "-j", str(course.cores()), "--target", *targets])
+    code, output = course.capture(["cmake", "--build", course.build_folder(), "-j", str(course.jobs()), "--target", *targets])
     return output if code else ""
 
 
@@ -195,7 +197,8 @@ def summary(outcome):
 def check(course, exercise, version):
     words = build(course, exercise, [version])
     if words:
-        return Verdict([], compiler.short(words, course.ROOT, f"work/{exercise.folder}/{exercise.path.name}"), words)
+        file = f"work/{exercise.folder}/{exercise.path.name}"
+        return Verdict([], compiler.short(words, course.ROOT, file), full=words, theirs=compiler.blames(words, file))
     return judge(course, exercise, version, lambda: builds_wrong(course, exercise))
 
 
