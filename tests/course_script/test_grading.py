@@ -172,6 +172,37 @@ class Kept(unittest.TestCase):
                 self.assertEqual(found and found.how, None if how == "endless" else how)
 
 
+class Mpi(unittest.TestCase):
+    def test_its_folders_are_opened_where_they_are_not_the_systems(self):
+        with tempfile.TemporaryDirectory() as folder:
+            own = Path(folder).resolve()
+            for name in ("openmpi/bin", "links"):
+                (own / name).mkdir(parents=True)
+            launcher = own / "openmpi" / "bin" / "mpirun"
+            launcher.write_text("#!/bin/sh\n")
+            launcher.chmod(0o755)
+            (own / "links" / "mpirun").symlink_to(launcher)
+
+            def found(launcher, root):
+                return [str(place.relative_to(own)) for place, _ in
+                        runs.mpi(types.SimpleNamespace(ROOT=root, launcher=lambda: str(launcher)))]
+            self.assertEqual(found(own / "links" / "mpirun", ROOT), ["links", "openmpi"])
+            self.assertEqual(found(launcher, own), [])
+            self.assertEqual(found("sh", ROOT), [])
+            self.assertEqual(found("no-such-launcher", ROOT), [])
+
+    @unittest.skipIf(sandbox.reason(), sandbox.reason())
+    def test_a_learners_run_finds_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root, own = Path(folder) / "course", Path(folder) / "mpi" / "bin"
+            for path in (root, own):
+                path.mkdir(parents=True)
+            (own / "mpirun").write_text("#!/bin/sh\necho it runs >&2\nexit 3\n")
+            (own / "mpirun").chmod(0o755)
+            course = types.SimpleNamespace(ROOT=root, launcher=lambda: str(own / "mpirun"), build_folder=lambda: root, environment=dict)
+            self.assertIn("it runs", runs.run_learners(course, root / "program", 2, 1, root / "report.json").words)
+
+
 class Written(unittest.TestCase):
     def test_all_of_the_course_is_watched_and_nothing_else(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -273,10 +304,12 @@ class HandedIn(unittest.TestCase):
         self.assertEqual(grade.record_of(self.root / "me", exercise), {"hints": 2, "shown": True})
 
     def test_a_class_that_all_can_read_is_refused(self):
-        course = types.SimpleNamespace(Stop=type("Stop", (Exception,), {}))
+        course = types.SimpleNamespace(Stop=type("Stop", (Exception,), {}), ROOT=ROOT, launcher=lambda: "sh")
         with mock.patch.object(sandbox, "reason", lambda: ""):
             grade.refuse_open(course, self.root)
             with mock.patch.object(sandbox, "SYSTEM", [*sandbox.SYSTEM, str(self.root)]), self.assertRaises(course.Stop):
+                grade.refuse_open(course, self.root / "me")
+            with mock.patch.object(runs, "mpi", lambda course: [(self.root, self.root)]), self.assertRaises(course.Stop):
                 grade.refuse_open(course, self.root / "me")
 
     def test_wrong_usage_is_one_line(self):

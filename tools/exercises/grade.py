@@ -29,6 +29,7 @@ import commands
 import compiler
 import grades
 import make
+import runs
 import sandbox
 import source
 import submission
@@ -107,7 +108,7 @@ def same_lines(a, b):
 
 def refuse_open(course, folder):
     """Throws Stop where every submission could read all of the class."""
-    opened = sandbox.of_system(folder)
+    opened = sandbox.of_system(folder, [place for place, _ in runs.mpi(course)])
     if opened and not sandbox.reason():
         raise course.Stop(f"--class: submissions can read what lies in {opened}, {folder} too; move the class to another folder", 2)
 

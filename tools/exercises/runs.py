@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import textwrap
@@ -112,7 +113,8 @@ def run_learners(course, program, ranks, seed, report):
     """Shut in, where this system can: it may read the course, and write nothing in it. Else a change there is found."""
     report.touch()
     before = sandbox.reason() and written(course.ROOT)
-    ended = sandbox.run(command(course, program, ranks, seed, report), [(course.ROOT, course.ROOT), (course.build_folder(),) * 2], [report],
+    readable = [*mpi(course), (course.ROOT, course.ROOT), (course.build_folder(),) * 2]
+    ended = sandbox.run(command(course, program, ranks, seed, report), readable, [report],
                         sandbox.Limits(seconds=LIMIT), environment(course), as_nobody=False)
     changed = before and sorted(path for path, _ in before ^ written(course.ROOT))
     if changed:
@@ -148,6 +150,14 @@ def report_in(path):
 def command(course, program, ranks, seed, report):
     return [course.launcher(), "-n", str(ranks), program, "--report", report, "--seed", str(seed), "--check-collectives", "--timeout",
             str(SECONDS), "--threads", "1"]
+
+
+def mpi(course):
+    """[(folder, folder)] of the MPI that runs the ranks, where it lies outside of what a sandbox opens anyway. They come before the
+    other folders of a sandbox, since they may hold the course."""
+    found = os.path.abspath(shutil.which(course.launcher()) or "/usr/bin/mpirun")
+    folders = dict.fromkeys([Path(found).parent, Path(os.path.realpath(found)).parent.parent])  # of the link, and of what it is
+    return [(f, f) for f in folders if f != f.parent and not sandbox.of_system(f, [course.ROOT])]
 
 
 def environment(course):

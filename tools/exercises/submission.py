@@ -47,6 +47,7 @@ class Judge:
             shutil.copyfile(course.ROOT / path, self.headers / path)
         bundle = course.ROOT / "bundle"         # MPI and the like, where this machine has none of its own
         self.also = [(bundle, bundle)] if bundle.is_dir() else []
+        self.mpi = runs.mpi(course)
         for path, _ in self.also:
             (self.headers / path.name).mkdir()
         self.right, self.others = {}, {}        # outcomes of the solution; symbols of the rest
@@ -103,7 +104,7 @@ class Judge:
         (tree / file.name).touch()              # the place for it in the headers' folder, which is not to be written to
         words, _ = commands.compiling(self.course, self.version(exercise, "solution.cpp"))
         ended = sandbox.run([*words, "-c", inside if not sandbox.reason() else file, "-o", made / "one.o"],
-                            [(self.headers, root), (file, inside), *self.also], [made], COMPILING, as_nobody=False)
+                            [*self.mpi, (self.headers, root), (file, inside), *self.also], [made], COMPILING, as_nobody=False)
         if ended.over:
             return f"the compiler met its limit of {ended.over}", None
         return compiler.short(ended.words, root, f"work/{exercise.folder}/{file.name}") if ended.code else "", made / "one.o"
@@ -117,7 +118,7 @@ class Judge:
         words.insert(last + 1, str(made))
         del words[own]
         words[words.index("-o") + 1] = str(program)
-        ended = sandbox.run(words, [(build, build), *self.also], [aside / "made"], COMPILING, as_nobody=False)
+        ended = sandbox.run(words, [*self.mpi, (build, build), *self.also], [aside / "made"], COMPILING, as_nobody=False)
         if ended.code or ended.over:
             return compiler.short(ended.words, self.course.ROOT, exercise.path.name) or "it does not link", None
         program.chmod(0o755)
@@ -178,7 +179,7 @@ class Judge:
         report.touch()
         if os.geteuid() == 0:
             os.chown(report, sandbox.NOBODY, sandbox.NOBODY)
-        ended = sandbox.run(runs.command(self.course, program, ranks, self.seed, report), [(program, program), *self.also], [report],
+        ended = sandbox.run(runs.command(self.course, program, ranks, self.seed, report), [*self.mpi, (program, program), *self.also], [report],
                             self.limits, runs.environment(self.course))
         said = runs.report_in(report)
         if ended.over == "time":
