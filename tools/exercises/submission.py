@@ -179,8 +179,8 @@ class Judge:
         report.touch()
         if os.geteuid() == 0:
             os.chown(report, sandbox.NOBODY, sandbox.NOBODY)
-        ended = sandbox.run(runs.command(self.course, program, ranks, self.seed, report), [*self.mpi, (program, program), *self.also], [report],
-                            self.limits, runs.environment(self.course))
+        ended = sandbox.run(runs.command(self.course, program, ranks, self.seed, report), [*self.mpi, (program, program), *self.also],
+                            [report], self.limits, runs.environment(self.course))
         said = runs.report_in(report)
         if ended.over == "time":
             return runs.Outcome(ranks, "endless", words=f"stopped after {self.limits.seconds:g} s"), said, ended.code
