@@ -3,8 +3,11 @@
     python3 -m unittest discover -s tests/course_script
 """
 import contextlib
+import dataclasses
 import json
 import math
+import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -77,6 +80,27 @@ class Compiler(unittest.TestCase):
         line, = self.short("ld: x.o: undefined reference to `course::row_split(course::Comm&)'\nld: undefined reference to `course::row_split(x)'")
         self.assertTrue(line.startswith("row_split: declared, and not in your file"), line)
 
+    def test_whose_fault_it_is(self):
+        for words in (THROUGH_A_TEMPLATE, NOT_DECLARED, "ld: undefined reference to `course::row_split(x)'", "ld: multiple definition of `main'; x"):
+            self.assertTrue(compiler.blames(words, FILE), words[:80])
+        for words in ("CMake Error at CMakeLists.txt:3: no such", f"/course/{FILE}:3:5: warning: unused variable ‘x’\n"
+                      "{standard input}: Fatal error: can't write 34 bytes: No space left on device",
+                      "ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status"):
+            self.assertFalse(compiler.blames(words, FILE), words[:80])
+
+    def test_a_full_disk_is_not_the_learners(self):
+        exercise = types.SimpleNamespace(name="split", folder="01_split", path=Path("split.cpp"))
+        course = types.SimpleNamespace(ROOT=Path("/course"))
+        for words, said in (("No space left on device", "the build failed"), (f"/course/{FILE}:3:5: error: no", "split does not compile")):
+            with mock.patch.object(runs, "build", lambda *_: words):
+                self.assertTrue(runs.check(course, exercise, "work").said(exercise).startswith(said), words)
+
+    def test_as_many_compilers_as_memory_holds(self):
+        course = types.SimpleNamespace(cache=lambda: True, build_folder=lambda: Path("b"), jobs=lambda: 3, cores=lambda: 64,
+                                       capture=mock.Mock(return_value=(0, "")))
+        runs.build(course, types.SimpleNamespace(name="split"), ["work"])
+        self.assertEqual(course.capture.call_args[0][0][2:5], [Path("b"), "-j", "3"])
+
     def test_words_of_another_kind_are_kept(self):
         self.assertEqual(self.short("[1/2] Building\nc++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\n")
                          [-1:], ["c++: fatal error: Killed signal terminated program cc1plus"])
@@ -100,13 +124,19 @@ class Numbers(unittest.TestCase):
         for mine in ([], self.RIGHT[:2], [1, 2, 3], [["row_split"]] * 3, [["another", *self.RIGHT[0][1:]], *self.RIGHT[1:]]):
             self.assertFalse(submission.agrees(mine, self.RIGHT), mine)
 
+    def test_an_integer_that_no_float_holds(self):
+        self.assertFalse(self.changed(0, ["[2]", 10**400, -0.5]))
+        self.assertFalse(runs.alike([10**400], [1.0]))
+
     def test_a_report_may_be_anything(self):
         right = {"checks": 2, "passed": True, "fault": None, "values": []}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "report.json"
             self.assertIsNone(runs.report_in(path))
             for text in ("", "{", "[]", "3", "[" * 10**5, '{"checks": 2}', *(json.dumps({**right, key: bad}) for key, bad in (
-                    ("checks", "many"), ("passed", 1), ("fault", "x"), ("fault", {"what": 3}), ("values", {})))):
+                    ("checks", "many"), ("passed", 1), ("fault", "x"), ("fault", {"what": 3}), ("values", {}), ("passed", False))),
+                    *(json.dumps({**right, "passed": passed, "fault": {"what": "x", "with": "y", **more}}) for passed, more in (
+                        (True, {}), (False, {"rank": 0}), (False, {"rank": 0, "got": 1})))):
                 path.write_text(text)
                 self.assertIsNone(runs.report_in(path), text[:40])
             path.write_text(json.dumps(right))
@@ -114,6 +144,87 @@ class Numbers(unittest.TestCase):
             link = Path(folder) / "link"
             link.symlink_to(path)
             self.assertIsNone(runs.report_in(link))
+
+
+class Described(unittest.TestCase):
+    OWN = "\n".join(f"rank 0: step {i}" for i in range(50))
+
+    def test_a_hang_begins_with_what_each_rank_waits_for(self):
+        waits = [f"rank {r}: last call 1 split on world, pending call 2 all-reduce of {r} bytes on world" for r in range(4)]
+        lines = runs.described(runs.Outcome(4, "hang", words="\n".join([self.OWN, *waits]))).splitlines()
+        self.assertEqual([line.strip() for line in lines[1:5]], waits)
+        self.assertEqual(len(lines), 14)
+
+    def test_an_error_ends_with_its_last_words(self):
+        lines = runs.described(runs.Outcome(4, "died", words=self.OWN + "\nno such thing")).splitlines()
+        self.assertEqual((lines[1], lines[-1], len(lines)), ("  rank 0: step 0", "  no such thing", 14))
+
+
+class Kept(unittest.TestCase):
+    def test_what_did_not_end_runs_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program, kept = Path(folder) / "program", Path(folder) / "kept.json"
+            program.touch()
+            for how in ("fault", "hang", "endless"):
+                kept.write_text(json.dumps(dataclasses.asdict(runs.Outcome(2, how))))
+                os.utime(kept, (program.stat().st_mtime + 1,) * 2)
+                found = runs.kept_outcome(kept, program)
+                self.assertEqual(found and found.how, None if how == "endless" else how)
+
+
+class Mpi(unittest.TestCase):
+    def test_its_folders_are_opened_where_they_are_not_the_systems(self):
+        with tempfile.TemporaryDirectory() as folder:
+            own = Path(folder).resolve()
+            for name in ("openmpi/bin", "links"):
+                (own / name).mkdir(parents=True)
+            launcher = own / "openmpi" / "bin" / "mpirun"
+            launcher.write_text("#!/bin/sh\n")
+            launcher.chmod(0o755)
+            (own / "links" / "mpirun").symlink_to(launcher)
+
+            def found(launcher, root):
+                return [str(place.relative_to(own)) for place, _ in
+                        runs.mpi(types.SimpleNamespace(ROOT=root, launcher=lambda: str(launcher)))]
+            self.assertEqual(found(own / "links" / "mpirun", ROOT), ["links", "openmpi"])
+            self.assertEqual(found(launcher, own), [])
+            self.assertEqual(found("sh", ROOT), [])
+            self.assertEqual(found("no-such-launcher", ROOT), [])
+
+    @unittest.skipIf(sandbox.reason(), sandbox.reason())
+    def test_a_learners_run_finds_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root, own = Path(folder) / "course", Path(folder) / "mpi" / "bin"
+            for path in (root, own):
+                path.mkdir(parents=True)
+            (own / "mpirun").write_text("#!/bin/sh\necho it runs >&2\nexit 3\n")
+            (own / "mpirun").chmod(0o755)
+            course = types.SimpleNamespace(ROOT=root, launcher=lambda: str(own / "mpirun"), build_folder=lambda: root, environment=dict)
+            self.assertIn("it runs", runs.run_learners(course, root / "program", 2, 1, root / "report.json").words)
+
+
+class Written(unittest.TestCase):
+    def test_all_of_the_course_is_watched_and_nothing_else(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            course = {root / name for name in ("README.md", "museum/x.cpp", "benchmarks/a/b.py", "teaching/grading.md")}
+            for path in course | {root / name for name in ("work/x.cpp", "build-emulate/x.o", "data/x", "runs/x", ".git/index", "tools/__pycache__/x")}:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+            self.assertEqual({path for path, _ in runs.written(root)}, course)
+
+
+class Umask(unittest.TestCase):
+    def test_nobody_reaches_the_program_whatever_the_umask(self):
+        with tempfile.TemporaryDirectory() as folder:
+            judge = submission.Judge.__new__(submission.Judge)
+            judge.folder, modes = Path(folder), []
+            judge.judged = lambda exercise, text, aside: modes.extend(
+                stat.S_IMODE(p.stat().st_mode) for p in (aside, aside / "made")) or submission.Result("passed")
+            before = os.umask(0o077)
+            self.addCleanup(os.umask, before)
+            judge.of(None, "text")
+            self.assertEqual(modes, [0o755, 0o755])
 
 
 class Sheet(unittest.TestCase):
@@ -168,6 +279,22 @@ class HandedIn(unittest.TestCase):
             with self.subTest(name), self.assertRaises((grade.Refused, OSError)):
                 grade.handed_in(me, name)
 
+    def test_a_link_to_itself_is_refused(self):
+        (self.root / "me" / "a").symlink_to("a")
+        with self.assertRaises((grade.Refused, OSError)):
+            grade.handed_in(self.root / "me", "a")
+        (self.root / "me" / "state.json").symlink_to("state.json")
+        self.assertEqual(grade.record_of(self.root / "me", types.SimpleNamespace(name="split")), {})
+
+    def test_what_the_grader_did_not_expect_costs_one_line(self):
+        course = types.SimpleNamespace(Stop=type("Stop", (Exception,), {}))
+        with mock.patch.object(grade, "grade_one", side_effect=ZeroDivisionError("by 0")):
+            result = grade.grade_safely(course)
+        self.assertEqual((result.status, result.detail), ("not graded", "the grader failed: ZeroDivisionError: by 0"))
+        for ends in (course.Stop, commands.Unknown, KeyboardInterrupt):
+            with mock.patch.object(grade, "grade_one", side_effect=ends), self.assertRaises(ends):
+                grade.grade_safely(course)
+
     def test_a_record_that_is_none_counts_for_nothing(self):
         exercise = types.SimpleNamespace(name="split")
         for text in ("", "[]", "{", '{"split": 3}', '{"split": {"hints": "=1", "shown": 1, "checks": true}}', "[" * 10**5):
@@ -175,6 +302,15 @@ class HandedIn(unittest.TestCase):
             self.assertEqual(grade.record_of(self.root / "me", exercise), {}, text[:20])
         (self.root / "me" / "state.json").write_text('{"split": {"hints": 2, "shown": true}}')
         self.assertEqual(grade.record_of(self.root / "me", exercise), {"hints": 2, "shown": True})
+
+    def test_a_class_that_all_can_read_is_refused(self):
+        course = types.SimpleNamespace(Stop=type("Stop", (Exception,), {}), ROOT=ROOT, launcher=lambda: "sh")
+        with mock.patch.object(sandbox, "reason", lambda: ""):
+            grade.refuse_open(course, self.root)
+            with mock.patch.object(sandbox, "SYSTEM", [*sandbox.SYSTEM, str(self.root)]), self.assertRaises(course.Stop):
+                grade.refuse_open(course, self.root / "me")
+            with mock.patch.object(runs, "mpi", lambda course: [(self.root, self.root)]), self.assertRaises(course.Stop):
+                grade.refuse_open(course, self.root / "me")
 
     def test_wrong_usage_is_one_line(self):
         def course(*words):
@@ -212,7 +348,8 @@ class Sandbox(unittest.TestCase):
                 self.assertEqual(self.sh("echo out; echo words >&2; exit 3"), sandbox.End(3, "words\n"))
                 self.assertEqual(self.sh("kill -KILL $$").code, 137)
                 self.assertEqual(self.sh("sleep 60", seconds=0.3).over, "time")
-                self.assertEqual(len(self.sh("head -c 5000000 /dev/zero >&2").words), sandbox.KEPT)
+                words = self.sh("echo first >&2; head -c 5000000 /dev/zero >&2; echo last >&2").words
+                self.assertEqual((len(words), words[:6], words[-5:]), (sandbox.KEPT, "first\n", "last\n"))
                 self.assertNotEqual(self.sh("head -c 2000000 /dev/zero > $(mktemp)", file=10**6).code, 0)
                 self.assertEqual(self.sh("python3 -c 'a = bytearray(200 << 20); import time; time.sleep(60)'", memory=100 << 20).over, "memory")
 
@@ -227,6 +364,54 @@ class Sandbox(unittest.TestCase):
     def test_without_bwrap_it_says_so(self):
         with mock.patch("shutil.which", return_value=None):
             self.assertIn("bubblewrap", sandbox.reason.__wrapped__())
+
+
+class Foreign(unittest.TestCase):
+    """What a file defines that is not its own."""
+
+    SOLUTION = "int split() { return 1; }"
+    REST = """namespace course { void judge() {} }
+int counted = 0;
+inline int small() { return 1; }
+int (*use)() = small;
+int main() {}
+"""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.build = Path(folder.name)
+        cls.words = ["c++", cls.compiled("solution.cpp", cls.SOLUTION), cls.compiled("rest.cpp", cls.REST), "-o", str(cls.build / "program")]
+        subprocess.run(cls.words, check=True)
+
+    @classmethod
+    def compiled(cls, name, text):
+        (cls.build / name).write_text(text)
+        subprocess.run(["c++", "-c", cls.build / name, "-o", cls.build / f"{name}.o"], check=True)
+        return str(cls.build / f"{name}.o")
+
+    def found(self, mine):
+        judge = submission.Judge.__new__(submission.Judge)
+        judge.course, judge.others = types.SimpleNamespace(build_folder=lambda: self.build), {}
+        judge.version = lambda exercise, name: self.build / "program"
+        with mock.patch.object(commands, "linking", lambda *_: self.words):
+            return judge.foreign(types.SimpleNamespace(name="split"), self.compiled("mine.cpp", mine))
+
+    def test_names_of_its_own(self):
+        for mine in ("int calls = 0;", "namespace course { int helper() { return 1; } }", "int split() { return 2; } int size = 3;",
+                     "inline int small() { return 2; } int (*mine)() = small;"):
+            self.assertEqual(self.found(mine), [], mine)
+
+    def test_names_of_others(self):
+        for mine, name in (("namespace course { void judge() { throw 1; } }", "course::judge()"), ("int counted = 9;", "counted"),
+                           ('extern "C" [[noreturn]] void exit(int) { throw 1; }', "exit"), ("int optind = 3;", "optind"),
+                           ('extern "C" __attribute__((weak)) int puts(const char*) { return 0; }', "puts")):
+            self.assertEqual(self.found(mine), [name], mine)
+
+    def test_a_name_may_be_longer_than_an_argument(self):
+        name, = self.found(f'extern "C" void {"x" * 200000}() {{}}')
+        self.assertLess(len(name), 500)
 
 
 class Commands(unittest.TestCase):

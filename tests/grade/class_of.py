@@ -40,6 +40,12 @@ static void forge(int code) {
 }
 """
 
+FORGED = '"passed":true,"fault":null'
+NO_FAULT = OWN_REPORT.replace(FORGED, '"passed":false,"fault":null')
+HALF_A_FAULT = OWN_REPORT.replace(FORGED, '"passed":false,"fault":{"what":"x","with":"y","rank":0}')
+LARGE_NUMBER = OWN_REPORT.replace('"values":[]', f'"values":[["seed",0,[{"9" * 400}]]]')
+LONG_NAME = 'extern "C" void ' + "x" * 200_000 + "() {}\n"
+
 OVERRIDES_CHECK = """
 #include "tests/exercises/check.hpp"
 namespace course { void Check::equal(const std::string&, const Tensor&, const Tensor&, double) { ++checks_; } }
@@ -88,6 +94,11 @@ def class_of(solution, stub, wrong, places):
         "exits": ("cheats", "exit code 0", code("_exit(0);")),
         "own_report": ("cheats", "other numbers", code("forge(0);", OWN_REPORT)),
         "before_main": ("cheats", "other numbers", code("", OWN_REPORT + "static const int early = (forge(0), 1);\n")),
+        "report_without_a_fault": ("crashed", "exit code 1 before", code("forge(1);", NO_FAULT)),
+        "report_with_half_a_fault": ("crashed", "exit code 1 before", code("forge(1);", HALF_A_FAULT)),
+        "report_with_a_large_number": ("cheats", "other numbers", code("forge(0);", LARGE_NUMBER)),
+        "global_variables": ("passed", "", code("++calls;", "int calls = 0;\nconst char* note = \"mine\";\n" + INCLUDES)),
+        "long_name": ("cheats", "xxx", code("", LONG_NAME)),
         "overrides_check": ("cheats", "course::Check::equal", code("", OVERRIDES_CHECK)),
         "overrides_exit": ("cheats", "exit", code("", OVERRIDES_EXIT)),
         "reads_other": ("wrong", "yours", code(READS)),

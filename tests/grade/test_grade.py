@@ -56,6 +56,11 @@ class AClass(unittest.TestCase):
         link.mkdir(parents=True)
         (link / "split.cpp").symlink_to(cls.root / "class" / "solution" / exercise.folder / "split.cpp")
         cls.handed_in["links"] = ("does not compile", "a link that leaves", None)
+        circle = cls.root / "class" / "circle" / exercise.folder
+        circle.mkdir(parents=True)
+        (circle / "split.cpp").symlink_to("split.cpp")
+        (circle.parent / "state.json").symlink_to("state.json")
+        cls.handed_in["circle"] = ("does not compile", "symbolic links", None)
         cls.files = [cls.root / ("grades" + end) for end in (".csv", ".json", ".xml")]
         command = [sys.executable, ROOT / "course", "grade", "--class", cls.root / "class", "--only", "split", "--seed", "4242",
                    "--seconds", "10", "--memory", "512"]

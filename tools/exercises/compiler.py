@@ -21,6 +21,11 @@ def short(output, root, file):
     return "\n".join([line for line in lines if line.strip() and not machinery(line)][-12:])
 
 
+def blames(output, file):
+    """Whether it is the learner's file that does not build: a full disk or CMake names none of its lines, nor a name it lacks."""
+    return bool(re.search(rf"{re.escape(file)}:\d+\b(?!.* warning: )", output) or linker(output.splitlines()))
+
+
 def plain(line, root):
     line = line.replace(str(root) + "/", "")
     line = re.sub(r"(?:\.\./)+((?:chapters|common|tests|work)/)", r"\1", line)

@@ -11,6 +11,7 @@ DIR holds a folder a student, each with what a learner's work/ holds: NN_chapter
   hangs              the ranks wait for each other, or there is no end
   cheats             it went round the check: see submission.py
   not handed in      no file, or the one that ./course start makes
+  not graded         the grader itself failed at it: look at the file
 """
 import argparse
 import contextlib
@@ -25,8 +26,10 @@ import time
 from pathlib import Path
 
 import commands
+import compiler
 import grades
 import make
+import runs
 import sandbox
 import source
 import submission
@@ -56,7 +59,7 @@ def handed_in(folder, name):
     path = folder / name
     if not path.exists() and not path.is_symlink():
         return None
-    if folder.resolve() not in path.resolve().parents:
+    if Path(os.path.realpath(folder)) not in Path(os.path.realpath(path)).parents:     # resolve() throws at a link to itself
         raise Refused(f"{name} is a link that leaves the student's folder")
     with contextlib.closing(os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -89,8 +92,25 @@ def grade_one(judge, folder, exercise):
     return result
 
 
+def grade_safely(course, *what):
+    """grade_one(), where a submission that the grader did not expect costs its own line and not the class's."""
+    try:
+        return grade_one(*what)
+    except (course.Stop, commands.Unknown, source.Fault):
+        raise
+    except Exception as error:
+        return submission.Result("not graded", detail=f"the grader failed: {type(error).__name__}: {compiler.cut(str(error))}")
+
+
 def same_lines(a, b):
     return [line.strip() for line in a.splitlines() if line.strip()] == [line.strip() for line in b.splitlines() if line.strip()]
+
+
+def refuse_open(course, folder):
+    """Throws Stop where every submission could read all of the class."""
+    opened = sandbox.of_system(folder, [place for place, _ in runs.mpi(course)])
+    if opened and not sandbox.reason():
+        raise course.Stop(f"--class: submissions can read what lies in {opened}, {folder} too; move the class to another folder", 2)
 
 
 def options_of(course, words):
@@ -151,6 +171,7 @@ def grade(course, options, known):
         course.say(f"note: no sandbox here: {sandbox.reason()}. What is graded can read what you can read, other submissions too, and reach "
                    "the network; the limits of time, memory and processes hold")
     course.configure()
+    refuse_open(course, options.folder)
     course.build([f"exercise_{e.name}.solution" for e in exercises])
     limits = sandbox.Limits(seconds=options.seconds, memory=options.memory * 2**20)
     sheet = grades.Sheet(options.seed, "bwrap" if not sandbox.reason() else f"limits only: {sandbox.reason()}")
@@ -160,7 +181,7 @@ def grade(course, options, known):
         for name, work in students.items():
             began, results = time.monotonic(), []
             for exercise in exercises:
-                results.append(grade_one(judge, work, exercise))
+                results.append(grade_safely(course, judge, work, exercise))
                 sheet.add(name, exercise, results[-1], record_of(work, exercise))
             for path, form in files:                    # after each student: what is done stays, whatever comes
                 grades.write(path, form(sheet))

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import textwrap
@@ -17,6 +18,10 @@ import sandbox
 RANKS = 1, 2, 3, 4
 SEED = 1                        # of the visible checks
 LAUNCHER = re.compile(r"=|YOUR APPL|Please see|This typ|Abort\(|note: \d+ ranks share")     # lines that say nothing of the program
+WAITS = re.compile(r"rank \d+: last .*, pending ")      # what the watch on collectives says of each rank in a hang
+IGNORED = {".git", ".notebook", ".peer", "bundle", "data", "runs", "work"}        # and build*: no files of the course
+MADE = {"__pycache__", ".ipynb_checkpoints"}    # by Python and notebooks, anywhere
+SHOWN = 12                      # lines of stderr
 SECONDS = 8                     # that ranks may wait for each other before it counts as a hang
 # Memory comes from the system with the same bytes in every run, none of them 0: what was never written reads alike each time.
 FILLED = {"GLIBC_TUNABLES": "glibc.malloc.perturb=1:glibc.malloc.tcache_count=0"}
@@ -38,6 +43,7 @@ class Outcome:
 class Verdict:
     outcomes: list              # up to the first that did not pass
     compiler: str = ""          # its words in short, where it did not build
+    theirs: bool = True         # whether that is the learner's file's fault
     full: str = ""              # all of them
     mistake: object = None      # source.Wrong, where the answers are those of one
 
@@ -47,7 +53,8 @@ class Verdict:
 
     def said(self, exercise):
         if self.compiler:
-            return f"{exercise.name} does not compile (--full: all that the compiler says)\n\n{self.compiler}"
+            what = f"{exercise.name} does not compile" if self.theirs else "the build failed, and does not name your file"
+            return f"{what} (--full: all that the compiler says)\n\n{self.compiler}"
         last = self.outcomes[-1]
         ranks = ", ".join(str(o.ranks) for o in self.outcomes)
         if self.passed:
@@ -65,7 +72,12 @@ def described(outcome):
         rank = f"\n  rank {fault['rank']}{at}: yours {fault['got']}, right {fault['expected']}" if "rank" in fault else ""
         return f"{fault['what']}\n  {fault['with']}{rank}"
     names = {"hang": "the ranks wait for each other", "died": "it ended with an error", "endless": "it does not end"}
-    return names[outcome.how] + "".join(f"\n  {line}" for line in outcome.words.splitlines()[:12])
+    lines = outcome.words.splitlines()
+    if outcome.how == "hang":                           # before the learner's own words
+        lines.sort(key=lambda line: not WAITS.match(line))
+    if len(lines) > SHOWN:
+        lines[SHOWN // 2:-(SHOWN // 2)] = ["..."]
+    return names[outcome.how] + "".join(f"\n  {line}" for line in lines)
 
 
 # ---- build -----------------------------------------------------------------------------------------------------------
@@ -75,7 +87,7 @@ def build(course, exercise, versions):
     if not course.cache():
         course.configure()
     targets = [f"exercise_{exercise.name}.{version}" for version in versions]
-    code, output = course.capture(["cmake", "--build", course.build_folder(), "-j", str(course.cores()), "--target", *targets])
+    code, output = course.capture(["cmake", "--build", course.build_folder(), "-j", str(course.jobs()), "--target", *targets])
     return output if code else ""
 
 
@@ -101,7 +113,8 @@ def run_learners(course, program, ranks, seed, report):
     """Shut in, where this system can: it may read the course, and write nothing in it. Else a change there is found."""
     report.touch()
     before = sandbox.reason() and written(course.ROOT)
-    ended = sandbox.run(command(course, program, ranks, seed, report), [(course.ROOT, course.ROOT), (course.build_folder(),) * 2], [report],
+    readable = [*mpi(course), (course.ROOT, course.ROOT), (course.build_folder(),) * 2]
+    ended = sandbox.run(command(course, program, ranks, seed, report), readable, [report],
                         sandbox.Limits(seconds=LIMIT), environment(course), as_nobody=False)
     changed = before and sorted(path for path, _ in before ^ written(course.ROOT))
     if changed:
@@ -113,9 +126,10 @@ def run_learners(course, program, ranks, seed, report):
 
 
 def written(root):
-    """When each file of the course was written last. Not those of work/: the learner may save one meanwhile."""
-    return {(path, path.stat().st_mtime_ns) for folder in ("chapters", "common", "tests", "tools", "cmake", "course")
-            for path in [root / folder, *(root / folder).rglob("*")] if path.is_file()}
+    """When each file of the course was written last. Not those that git ignores: the learner may save one in work/ meanwhile."""
+    tops = [top for top in root.iterdir() if top.name not in IGNORED and not top.name.startswith("build")]
+    return {(path, path.stat().st_mtime_ns) for top in tops for path in [top, *top.rglob("*")]
+            if path.is_file() and MADE.isdisjoint(path.parts)}
 
 
 def report_in(path):
@@ -125,15 +139,25 @@ def report_in(path):
             said = json.loads(file.read())
         fault = said["fault"]
         right = isinstance(said["passed"], bool) and isinstance(said["checks"], int) and isinstance(said["values"], list) \
-            and (fault is None or isinstance(fault["what"], str) and isinstance(fault["with"], str))
+            and said["passed"] == (fault is None) \
+            and (fault is None or isinstance(fault["what"], str) and isinstance(fault["with"], str)
+                 and ("rank" not in fault or {"got", "expected"} <= fault.keys()))
         return said if right else None
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return None
 
 
 def command(course, program, ranks, seed, report):
     return [course.launcher(), "-n", str(ranks), program, "--report", report, "--seed", str(seed), "--check-collectives", "--timeout",
             str(SECONDS), "--threads", "1"]
+
+
+def mpi(course):
+    """[(folder, folder)] of the MPI that runs the ranks, where it lies outside of what a sandbox opens anyway. They come before the
+    other folders of a sandbox, since they may hold the course."""
+    found = os.path.abspath(shutil.which(course.launcher()) or "/usr/bin/mpirun")
+    folders = dict.fromkeys([Path(found).parent, Path(os.path.realpath(found)).parent.parent])  # of the link, and of what it is
+    return [(f, f) for f in folders if f != f.parent and not sandbox.of_system(f, [course.ROOT])]
 
 
 def environment(course):
@@ -164,7 +188,9 @@ def alike(x, y):
     if isinstance(x, list):
         return isinstance(y, list) and len(x) == len(y) and all(map(alike, x, y))
     if isinstance(x, float) or isinstance(y, float):
-        return isinstance(x, (int, float)) and isinstance(y, (int, float)) and math.isclose(x, y, rel_tol=1e-4, abs_tol=1e-6)
+        with contextlib.suppress(OverflowError):        # an integer that no float holds
+            return isinstance(x, (int, float)) and isinstance(y, (int, float)) and math.isclose(x, y, rel_tol=1e-4, abs_tol=1e-6)
+        return False
     return x == y
 
 
@@ -181,7 +207,8 @@ def summary(outcome):
 def check(course, exercise, version):
     words = build(course, exercise, [version])
     if words:
-        return Verdict([], compiler.short(words, course.ROOT, f"work/{exercise.folder}/{exercise.path.name}"), words)
+        file = f"work/{exercise.folder}/{exercise.path.name}"
+        return Verdict([], compiler.short(words, course.ROOT, file), full=words, theirs=compiler.blames(words, file))
     return judge(course, exercise, version, lambda: builds_wrong(course, exercise))
 
 
@@ -218,10 +245,12 @@ def recorded(course, exercise, version, ranks, seed):
 
 
 def kept_outcome(kept, program):
-    """What is kept of a program that has not been built anew since, or None."""
+    """What is kept of a program that has not been built anew since, or None. That one did not end may be a busy machine's fault: it
+    runs again."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         if kept.stat().st_mtime_ns > program.stat().st_mtime_ns:
-            return Outcome(**json.loads(kept.read_text(encoding="utf-8")))
+            outcome = Outcome(**json.loads(kept.read_text(encoding="utf-8")))
+            return None if outcome.how == "endless" else outcome
     return None
 
 

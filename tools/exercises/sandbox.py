@@ -1,8 +1,9 @@
 """Runs a command that nobody vouches for.
 
 With bubblewrap (bwrap; `./course setup` installs it): its own file system, with the system's programs to read, a small /tmp, and what
-the caller names; no network; its own process table, so all that it has started ends with it, daemons too. Run as root, the command is
-given to the user nobody.
+the caller names; no network; its own process table, so all that it has started ends with it, daemons too. Where root runs it, the command
+is given to the user nobody, unless the caller wants files that root has (a compiler's, a linker's).
+What lies below SYSTEM every command can read: see of_system().
 Without it (no bwrap, or a system that allows no user namespaces): the limits below, and an end to every process it leaves; but it
 may read what this user may read, and reach the network. `reason()` says which.
 
@@ -39,7 +40,7 @@ class Limits:
 @dataclasses.dataclass
 class End:
     code: int                   # as a shell has it
-    words: str                  # the beginning of stderr
+    words: str                  # of stderr the beginning and the end
     over: str = ""              # "time" or "memory": the limit that ended it
 
 
@@ -51,6 +52,12 @@ def reason():
     done = subprocess.run([*bwrap([], []), "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True, **nobody())
     said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     return said if done.returncode else ""
+
+
+def of_system(path, also=()):
+    """The folder of SYSTEM, or of `also`, that this path lies in, else None."""
+    real = Path(os.path.realpath(path))
+    return next((p for p in [*SYSTEM, *also] if Path(os.path.realpath(p)) in (real, *real.parents)), None)
 
 
 def nobody():
@@ -84,7 +91,7 @@ def run(command, readable=(), writable=(), limits=Limits(), environment=None, as
     process = subprocess.Popen((bwrap(readable, writable) if shut else []) + limited, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, env=plain, cwd="/tmp", start_new_session=True, **(nobody() if as_nobody else {}))
     kept = bytearray()
-    reader = threading.Thread(target=keep_beginning, args=(process.stderr, kept), daemon=True)
+    reader = threading.Thread(target=keep_ends, args=(process.stderr, kept), daemon=True)
     reader.start()
     try:
         over = wait(process, limits)
@@ -96,9 +103,12 @@ def run(command, readable=(), writable=(), limits=Limits(), environment=None, as
     return End(128 - code if code < 0 else code, bytes(kept).decode("utf-8", "replace"), over)
 
 
-def keep_beginning(stream, kept):
+def keep_ends(stream, kept):
+    """The last words say how it ended, whatever it wrote before."""
     while chunk := stream.read1(2**16):
-        kept += chunk[:KEPT - len(kept)]
+        kept += chunk
+        if len(kept) > KEPT:
+            del kept[KEPT // 2:-(KEPT // 2)]
 
 
 def wait(process, limits):

@@ -1,6 +1,7 @@
 """One file that somebody else wrote: compiled, linked with the check of its exercise and run, each in the sandbox.
 
-What the compiler may read: headers of the course, this one file. What the program may read: the system's libraries, itself.
+What the compiler may read: headers of the course, this one file. What the program may read: itself. Both: the system's folders
+(sandbox.SYSTEM), so no class may lie in one.
 
 A program's word is not taken. It has passed where its exit code and its report say so, and where it made as many comparisons as the
 solution did on the same inputs, with the same numbers in them. The inputs come from a seed that is not known before. So a report
@@ -13,6 +14,7 @@ still deceive it. And the solution stands in the chapter for all to copy.
 import dataclasses
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -45,6 +47,7 @@ class Judge:
             shutil.copyfile(course.ROOT / path, self.headers / path)
         bundle = course.ROOT / "bundle"         # MPI and the like, where this machine has none of its own
         self.also = [(bundle, bundle)] if bundle.is_dir() else []
+        self.mpi = runs.mpi(course)
         for path, _ in self.also:
             (self.headers / path.name).mkdir()
         self.right, self.others = {}, {}        # outcomes of the solution; symbols of the rest
@@ -53,7 +56,9 @@ class Judge:
         began = time.monotonic()
         aside = self.folder / "one"
         shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
+        for folder in (aside, aside / "made"):
+            folder.mkdir()
+            folder.chmod(0o755)                 # the user nobody runs what lies in it, whatever the umask
         result = self.judged(exercise, text, aside)
         result.sha256, result.seconds = hashlib.sha256(text.encode()).hexdigest(), time.monotonic() - began
         return result
@@ -64,7 +69,7 @@ class Judge:
             return Result("does not compile", detail=words)
         foreign = self.foreign(exercise, made)
         if foreign:
-            return Result("cheats", detail=f"it defines {', '.join(foreign[:3])}, which is not its own")
+            return Result("cheats", detail=f"it defines {', '.join(foreign)}, which is not its own")
         words, program = self.link(exercise, made, aside)
         if words:
             return Result("does not compile", detail=words)
@@ -91,7 +96,6 @@ class Judge:
     def compile(self, exercise, text, aside):
         """(the compiler's words where it failed, the object)"""
         root, made = self.course.ROOT, aside / "made"
-        made.mkdir()
         file = aside / exercise.path.name
         file.write_text(text, encoding="utf-8")
         inside = root / "work" / exercise.folder / exercise.path.name
@@ -100,7 +104,7 @@ class Judge:
         (tree / file.name).touch()              # the place for it in the headers' folder, which is not to be written to
         words, _ = commands.compiling(self.course, self.version(exercise, "solution.cpp"))
         ended = sandbox.run([*words, "-c", inside if not sandbox.reason() else file, "-o", made / "one.o"],
-                            [(self.headers, root), (file, inside), *self.also], [made], COMPILING, as_nobody=False)
+                            [*self.mpi, (self.headers, root), (file, inside), *self.also], [made], COMPILING, as_nobody=False)
         if ended.over:
             return f"the compiler met its limit of {ended.over}", None
         return compiler.short(ended.words, root, f"work/{exercise.folder}/{file.name}") if ended.code else "", made / "one.o"
@@ -114,7 +118,7 @@ class Judge:
         words.insert(last + 1, str(made))
         del words[own]
         words[words.index("-o") + 1] = str(program)
-        ended = sandbox.run(words, [(build, build), *self.also], [aside / "made"], COMPILING, as_nobody=False)
+        ended = sandbox.run(words, [*self.mpi, (build, build), *self.also], [aside / "made"], COMPILING, as_nobody=False)
         if ended.code or ended.over:
             return compiler.short(ended.words, self.course.ROOT, exercise.path.name) or "it does not link", None
         program.chmod(0o755)
@@ -124,15 +128,21 @@ class Judge:
         return self.course.build_folder() / "tests" / "exercises" / exercise.name / name
 
     def foreign(self, exercise, made):
-        """What the object defines that is neither the exercise's nor the learner's own: C names, and names of the check and the rest."""
+        """What the object defines that is neither the exercise's nor the learner's own: names of the check and the rest, functions of C,
+        and what a library has. A global variable is not mangled either, and may be the learner's own."""
         words = commands.linking(self.course, f"exercise_{exercise.name}.solution")
         build, own = self.course.build_folder(), commands.object_of(words, "solution.cpp")
         if exercise.name not in self.others:
             rest = [build / w for i, w in enumerate(words) if w.endswith((".o", ".a")) and (build / w).exists() and i != own]
-            self.others[exercise.name] = defined([build / words[own]]), {name for name, kind in defined(rest).items() if kind not in "WVuw"}
+            others = {name for name, kind in defined(rest).items() if kind not in "WVuw"}
+            others.update(name for name in of_libraries(self.version(exercise, "solution")) if not name.startswith("_Z"))
+            self.others[exercise.name] = defined([build / words[own]]), others
         ours, others = self.others[exercise.name]
-        found = [name for name in defined([made]) if name not in ours and (not name.startswith("_Z") or name in others)]
-        return subprocess.run(["c++filt", *found], capture_output=True, text=True).stdout.splitlines() if found else []
+        found = [name for name, kind in defined([made]).items()
+                 if name not in ours and (name in others or not name.startswith("_Z") and kind in "Ti")]
+        # By stdin: a name may be longer than an argument.
+        said = subprocess.run(["c++filt"], input="\n".join(found[:3]), capture_output=True, text=True).stdout
+        return [compiler.cut(name) for name in said.splitlines()]
 
     # ---- run -----------------------------------------------------------------------------------------------------
 
@@ -169,8 +179,8 @@ class Judge:
         report.touch()
         if os.geteuid() == 0:
             os.chown(report, sandbox.NOBODY, sandbox.NOBODY)
-        ended = sandbox.run(runs.command(self.course, program, ranks, self.seed, report), [(program, program), *self.also], [report],
-                            self.limits, runs.environment(self.course))
+        ended = sandbox.run(runs.command(self.course, program, ranks, self.seed, report), [*self.mpi, (program, program), *self.also],
+                            [report], self.limits, runs.environment(self.course))
         said = runs.report_in(report)
         if ended.over == "time":
             return runs.Outcome(ranks, "endless", words=f"stopped after {self.limits.seconds:g} s"), said, ended.code
@@ -189,10 +199,16 @@ def headers(root):
         yield from (path.relative_to(root) for path in (root / folder).rglob("*.hpp"))
 
 
-def defined(files):
-    """{symbol: nm's letter} of what objects and archives define for others."""
-    done = subprocess.run(["nm", "--defined-only", "--extern-only", "--format=posix", *map(str, files)], capture_output=True, text=True)
+def defined(words):
+    """{symbol: nm's letter} of what objects and archives define for others. `words`: files, and options of nm."""
+    done = subprocess.run(["nm", "--defined-only", "--extern-only", "--format=posix", *map(str, words)], capture_output=True, text=True)
     return {words[0]: words[1] for words in map(str.split, done.stdout.splitlines()) if len(words) > 1}
+
+
+def of_libraries(program):
+    """What the shared libraries of a program define, by their names without a version."""
+    said = subprocess.run(["ldd", str(program)], capture_output=True, text=True).stdout
+    return {name.split("@")[0] for name in defined(["--dynamic", *re.findall(r"=> (/\S+)", said)])}
 
 
 def agrees(mine, right):
@@ -200,7 +216,7 @@ def agrees(mine, right):
     try:
         return len(mine) == len(right) and all(one[:2] == other[:2] and ("sends" in other[0] or "bytes" in other[0] or close(one[2], other[2]))
                                                for one, other in zip(mine, right))
-    except (TypeError, IndexError, KeyError):
+    except (TypeError, IndexError, KeyError, OverflowError):
         return False
 
 
