@@ -15,6 +15,15 @@ Box cut(Box box, int64_t dim, int64_t begin, int64_t size) {
   return box;
 }
 
+Shape index_in(const Shape& shape, int64_t place) {
+  Shape index(shape.size());
+  for (int64_t d = static_cast<int64_t>(shape.size()) - 1; d >= 0; --d) {
+    index[d] = place % shape[d];
+    place /= shape[d];
+  }
+  return index;
+}
+
 std::optional<Box> intersect(const Box& a, const Box& b) {
   require(a.size.size() == b.size.size(), "boxes of different ranks: ", show(a), " and ", show(b));
   Box both = a;

@@ -14,6 +14,7 @@ struct Box {
 
 Box whole_box(const Shape& global);                        // offset 0, size global
 Box cut(Box box, int64_t dim, int64_t begin, int64_t size);  // part of a box; begin counts from the box's own start
+Shape index_in(const Shape& shape, int64_t place);         // [3,7] from a place in row-major order
 std::optional<Box> intersect(const Box& a, const Box& b);  // nothing where they share no element
 
 // Copies the elements that two boxes of one global tensor share. `from` and `to` hold the whole of their boxes, row-major.

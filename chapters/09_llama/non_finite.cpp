@@ -4,15 +4,6 @@
 
 namespace course {
 
-Shape index_in(const Shape& shape, int64_t place) {
-  Shape index(shape.size());
-  for (int64_t d = static_cast<int64_t>(shape.size()) - 1; d >= 0; --d) {
-    index[d] = place % shape[d];
-    place /= shape[d];
-  }
-  return index;
-}
-
 std::optional<int64_t> first_non_finite(Backend& backend, const Tensor& x) {
   if (std::isfinite(backend.squared_norm(x))) return {};  // squares of f32 and bf16 are finite in double
   const auto values = backend.floats(x);

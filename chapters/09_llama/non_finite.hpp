@@ -18,6 +18,5 @@ std::string bad_value(Backend& backend, const Tensor& part, const Box& box, cons
 // The same of p's gradient on this rank.
 std::string bad_gradient(Parameter& p);
 
-Shape index_in(const Shape& shape, int64_t place);  // [3,7] from a place in row-major order
 
 }  // namespace course

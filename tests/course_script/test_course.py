@@ -75,6 +75,17 @@ class InAFolder(unittest.TestCase):
         return calls[0], code, out
 
 
+class WithTools(InAFolder):
+    """Where a command finds the course as the running program, with nothing to install."""
+
+    def setUp(self):
+        super().setUp()
+        for patch in (unittest.mock.patch.dict(sys.modules, course=course),
+                      unittest.mock.patch.multiple(course, use_bundle=lambda: None, install_missing=lambda: False)):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+
 class Run(InAFolder):
     def test_a_chapter_is_mpirun_and_the_flags(self):
         command, code, _ = self.started("05", "-n", "3", "--seq", "7", "--quiet")

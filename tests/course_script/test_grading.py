@@ -18,16 +18,17 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools" / "exercises"))
+sys.path[:0] = [str(ROOT / "tools" / "exercises"), str(ROOT / "tools")]
 sys.dont_write_bytecode = True
 import commands  # noqa: E402
 import compiler  # noqa: E402
+import course_base  # noqa: E402
 import grade  # noqa: E402
 import grades  # noqa: E402
 import runs  # noqa: E402
 import sandbox  # noqa: E402
 import submission  # noqa: E402
-sys.path.pop(0)
+del sys.path[:2]
 
 FILE = "work/01_split/split.cpp"
 THROUGH_A_TEMPLATE = f"""[1/3] Building CXX object x.o
@@ -75,6 +76,8 @@ class Compiler(unittest.TestCase):
                          [f"{FILE}:3: 'allreduce' was not declared in this scope", "    3 |     allreduce(x);", "      |     ^~~~~~~~~",
                           f"{FILE}:4: too few arguments to function 'void f(int)'", "    4 |     f();", "      |      ~^",
                           "  chapters/01_split/split.hpp:12: declared here"])
+        of_museum = self.short(NOT_DECLARED.replace("/course/chapters/01_split", "../../../museum/03_six"))
+        self.assertEqual(of_museum[-1], "  museum/03_six/split.hpp:12: declared here")
 
     def test_what_does_not_link(self):
         line, = self.short("ld: x.o: undefined reference to `course::row_split(course::Comm&)'\nld: undefined reference to `course::row_split(x)'")
@@ -98,8 +101,8 @@ class Compiler(unittest.TestCase):
     def test_as_many_compilers_as_memory_holds(self):
         course = types.SimpleNamespace(cache=lambda: True, build_folder=lambda: Path("b"), jobs=lambda: 3, cores=lambda: 64,
                                        capture=mock.Mock(return_value=(0, "")))
-        runs.build(course, types.SimpleNamespace(name="split"), ["work"])
-        self.assertEqual(course.capture.call_args[0][0][2:5], [Path("b"), "-j", "3"])
+        runs.build(course, ["exercise_split.work"])
+        self.assertEqual(course.capture.call_args[0][0][2:], [Path("b"), "-j", "3", "--target", "exercise_split.work"])
 
     def test_words_of_another_kind_are_kept(self):
         self.assertEqual(self.short("[1/2] Building\nc++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\n")
@@ -287,12 +290,12 @@ class HandedIn(unittest.TestCase):
         self.assertEqual(grade.record_of(self.root / "me", types.SimpleNamespace(name="split")), {})
 
     def test_what_the_grader_did_not_expect_costs_one_line(self):
-        course = types.SimpleNamespace(Stop=type("Stop", (Exception,), {}))
+        course = types.SimpleNamespace(Stop=course_base.Stop)
         with mock.patch.object(grade, "grade_one", side_effect=ZeroDivisionError("by 0")):
             result = grade.grade_safely(course)
         self.assertEqual((result.status, result.detail), ("not graded", "the grader failed: ZeroDivisionError: by 0"))
-        for ends in (course.Stop, commands.Unknown, KeyboardInterrupt):
-            with mock.patch.object(grade, "grade_one", side_effect=ends), self.assertRaises(ends):
+        for ends in (course.Stop(""), commands.Unknown(""), KeyboardInterrupt()):
+            with mock.patch.object(grade, "grade_one", side_effect=ends), self.assertRaises(type(ends)):
                 grade.grade_safely(course)
 
     def test_a_record_that_is_none_counts_for_nothing(self):

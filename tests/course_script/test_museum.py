@@ -1,23 +1,18 @@
 """The museum of broken programs: how one is read from its source, the learner's way through it, and what is in the house."""
 import json
 import re
-import sys
 import tempfile
 import textwrap
 import unittest.mock
 from pathlib import Path
 
-from test_course import InAFolder, course
+from test_course import WithTools, course
+import make
+import museum
+import runs
+import source
 
 ROOT = Path(__file__).resolve().parents[2]
-TOOLS = str(ROOT / "tools" / "exercises")
-
-with unittest.mock.patch.object(course.sys, "path", [TOOLS, *course.sys.path]):
-    import make
-    import museum
-    import runs
-    import source
-    import work  # noqa: F401: the script finds it loaded, though its root is another folder
 
 SOURCE = textwrap.dedent("""\
     int answer() {
@@ -74,13 +69,9 @@ class Source(unittest.TestCase):
             source.stub(self.read(SOURCE.replace("- return 6 * 7;", "- return 7 * 6;")))
 
 
-class InAMuseum(InAFolder):
+class InAMuseum(WithTools):
     def setUp(self):
         super().setUp()
-        for patch in (unittest.mock.patch.dict(sys.modules, course=course),     # as it is when it is the program
-                      unittest.mock.patch.multiple(course, use_bundle=lambda: None, install_missing=lambda: False)):
-            patch.start()
-            self.addCleanup(patch.stop)
         for number, name in (("01", "one"), ("03", "six")):
             folder = self.root / "museum" / f"{number}_{name}"
             folder.mkdir(parents=True)

@@ -5,13 +5,10 @@ import sys
 import unittest.mock
 from pathlib import Path
 
-from test_course import InAFolder, course
+from test_course import WithTools, course
+import predict
 
 ROOT = Path(__file__).resolve().parents[2]
-
-with unittest.mock.patch.object(course.sys, "path", [str(ROOT / "tools" / "exercises"), *course.sys.path]):
-    import predict
-    import work  # noqa: F401: the script finds it loaded, though its root is another folder
 
 OUTPUT = """\
 x [2,5,8] on 4 ranks
@@ -98,13 +95,9 @@ class Read(unittest.TestCase):
             self.assertEqual(predict.right(said, true), so, (said, true))
 
 
-class Talk(InAFolder):
+class Talk(WithTools):
     def setUp(self):
         super().setUp()
-        for patch in (unittest.mock.patch.dict(sys.modules, course=course),     # as it is when it is the program
-                      unittest.mock.patch.multiple(course, use_bundle=lambda: None, install_missing=lambda: False)):
-            patch.start()
-            self.addCleanup(patch.stop)
         self.page = self.root / "chapters" / "05_sharded_mlp" / "predict.toml"
         self.page.write_text(PAGE)
         self.ran = []

@@ -43,16 +43,16 @@ class Launched(Training):
     NOTE = 'trap : INT TERM; "$@"; code=$?; echo $code > "$0/code-$PMI_RANK$OMPI_COMM_WORLD_RANK"; exit $code'
 
     def __init__(self, folder, ranks, command):
-        self.codes = Path(folder)
+        self.codes, self.count = Path(folder), ranks
         for old in self.codes.glob("code-*"):
             old.unlink()
         super().__init__(folder, [MPIRUN, "-n", ranks, "sh", "-c", self.NOTE, folder, *command])
 
     def end(self):
-        """What all ranks ended with; that of a rank which did not end by itself is missing."""
+        """What all ranks ended with, where they agree; that of a rank which did not end by itself is missing."""
         launcher = super().end()
-        codes = {path.read_text().strip() for path in self.codes.glob("code-*")}
-        return int(codes.pop()) if len(codes) == 1 else launcher
+        codes = [path.read_text().strip() for path in self.codes.glob("code-*")]
+        return int(codes[0]) if len(codes) == self.count and len(set(codes)) == 1 else launcher
 
 
 def training(folder, program="13_two_dimensional", ranks=4, **more):

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "common/box.hpp"
 #include "common/rng.hpp"
 #include "common/support/cli.hpp"
 #include "tests/exercises/not_written.hpp"
@@ -18,16 +19,6 @@ struct Ended {};  // a fault is known on all ranks
 json number(double x) {
   if (std::isfinite(x)) return x;
   return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
-}
-
-// "[1,2]" of the flat index.
-std::string place(int64_t index, const Shape& shape) {
-  std::string text;
-  for (int64_t d = static_cast<int64_t>(shape.size()) - 1; d >= 0; --d) {
-    text = cat(index % shape[d], text.empty() ? "" : ",", text);
-    index /= shape[d];
-  }
-  return cat("[", text, "]");
 }
 
 }  // namespace
@@ -63,7 +54,7 @@ void Check::equal(const std::string& what, const Tensor& got, const Tensor& expe
   json fault;
   for (size_t i = 0; i < a.size() && fault.is_null(); ++i)
     if (!(std::abs(double(a[i]) - b[i]) <= tolerance * (std::abs(b[i]) + rms)))
-      fault = {{"at", place(static_cast<int64_t>(i), got.shape())}, {"got", number(a[i])}, {"expected", number(b[i])}};
+      fault = {{"at", show(index_in(got.shape(), static_cast<int64_t>(i)))}, {"got", number(a[i])}, {"expected", number(b[i])}};
   conclude(what, values, fault);
 }
 

@@ -6,7 +6,7 @@
 //       check.begin("3x5 by 5x2");
 //       const Tensor y = row_split(check.backend(), check.world(), x_r, w_r);
 //       check.equal("Y", y, expected);
-//       check.sent(Op::AllReduce, 1, bytes);
+//       check.sent({{Op::AllReduce, {1, bytes}}});
 //     });
 //   }
 //

@@ -14,13 +14,13 @@ import xml.etree.ElementTree as xml
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools" / "exercises"), str(ROOT / "tests" / "grade")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("tools/exercises", "tools", "tests/grade")]
 sys.dont_write_bytecode = True
 import class_of  # noqa: E402
 import make  # noqa: E402
 import sandbox  # noqa: E402
 import source  # noqa: E402
-del sys.path[:2]
+del sys.path[:3]
 
 ONLY = os.environ.get("COURSE_STUDENTS", "").split()     # for who works on one verdict
 SLEEP = str(43210 + os.getpid() % 1000)         # of the daemon, so that it is found among the processes

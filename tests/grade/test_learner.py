@@ -13,13 +13,13 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools" / "exercises"), str(ROOT / "tests" / "grade")]
+sys.path[:0] = [str(ROOT / folder) for folder in ("tools/exercises", "tools", "tests/grade")]
 sys.dont_write_bytecode = True
 import class_of  # noqa: E402
 import make  # noqa: E402
 import sandbox  # noqa: E402
 import source  # noqa: E402
-del sys.path[:2]
+del sys.path[:3]
 
 EXERCISE = make.exercises(ROOT)["split"]
 SOLUTION = source.solution(EXERCISE)

@@ -40,11 +40,9 @@ std::string differs(const std::vector<float>& a, const std::vector<float>& b, co
     ++count;
   }
   if (count == 0) return "";
-  Shape index(shape.size());
-  for (int64_t d = int64_t(shape.size()) - 1, rest = first; d >= 0; rest /= shape[d--]) index[d] = rest % shape[d];
   std::ostringstream text;
   text.precision(9);
-  text << show(shape) << " rank " << world().rank() << " of " << world().size() << ": first at " << show(index) << ": " << a[first]
+  text << show(shape) << " rank " << world().rank() << " of " << world().size() << ": first at " << show(index_in(shape, first)) << ": " << a[first]
        << ", should be " << b[first] << "; " << count << " of " << a.size() << " differ by more than " << tolerance;
   return text.str();
 }

@@ -4,8 +4,10 @@ import shlex
 import subprocess
 from pathlib import Path
 
+from course_base import Stop
 
-class Unknown(Exception):
+
+class Unknown(Stop):
     """The build knows no such target."""
 
 

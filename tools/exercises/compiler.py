@@ -8,7 +8,7 @@ WIDTH = 400                     # of a message: a type can fill pages
 SAID = re.compile(r"^(?P<path>[^\s:][^:]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error|note|warning): (?P<text>.*)$")
 FROM = re.compile(r"^(?:In file included from |\s+from )?(?P<path>[^\s:][^:]*):(?P<line>\d+):(?:\d+:)?\s+(?:recursively )?required (?:from|by)")
 NOTE = re.compile(r"candidate: |declared here|\s*initializing argument|'.*' (?:previously )?declared here|previous ")
-OURS = re.compile("chapters/|common/|work/")
+OURS = re.compile("chapters/|common/|museum/|work/")
 CODE = re.compile(r"^\s*(\d+)? \| ")
 
 
@@ -28,7 +28,7 @@ def blames(output, file):
 
 def plain(line, root):
     line = line.replace(str(root) + "/", "")
-    line = re.sub(r"(?:\.\./)+((?:chapters|common|tests|work)/)", r"\1", line)
+    line = re.sub(r"(?:\.\./)+((?:chapters|common|museum|tests|work)/)", r"\1", line)
     line = line.replace("std::__cxx11::basic_string<char>", "std::string").replace("‘", "'").replace("’", "'")
     line = re.sub(r", std::allocator<[^<>]*(?:<[^<>]*>)?[^<>]*> ?>", ">", line)
     return line

@@ -25,7 +25,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import commands
 import compiler
 import grades
 import make
@@ -96,7 +95,7 @@ def grade_safely(course, *what):
     """grade_one(), where a submission that the grader did not expect costs its own line and not the class's."""
     try:
         return grade_one(*what)
-    except (course.Stop, commands.Unknown, source.Fault):
+    except course.Stop:
         raise
     except Exception as error:
         return submission.Result("not graded", detail=f"the grader failed: {type(error).__name__}: {compiler.cut(str(error))}")
@@ -154,11 +153,7 @@ def picked(course, known, wanted, what):
 
 
 def main(course, words):
-    options = options_of(course, words)
-    try:
-        return grade(course, options, make.exercises(course.ROOT))
-    except (source.Fault, commands.Unknown) as fault:
-        raise course.Stop(str(fault)) from None
+    return grade(course, options_of(course, words), make.exercises(course.ROOT))
 
 
 def grade(course, options, known):

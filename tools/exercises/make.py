@@ -6,7 +6,8 @@
 import sys
 from pathlib import Path
 
-import source
+sys.path.append(str(Path(__file__).resolve().parents[1]))       # CMake runs this by itself
+import source  # noqa: E402
 
 
 def exercises(root):

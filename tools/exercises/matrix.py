@@ -33,7 +33,7 @@ def of_solution(course, exercise):
 def of_stub(course, exercise):
     for ranks in (2, 3):
         end = runs.run(course, exercise, "stub", ranks)
-        if end.how != "fault" or not end.fault["what"].endswith("not written yet"):
+        if not end.unwritten:
             yield f"the stub on {ranks} ranks does not fail by 'not written yet': {end.how}"
 
 
@@ -42,8 +42,8 @@ def of_wrong(course, exercise, wrong):
     if verdict.passed:
         yield f"wrong answer {wrong.name} passes"
     elif verdict.mistake is not wrong:
-        yield f"wrong answer {wrong.name} is taken for {verdict.mistake.name if verdict.mistake else 'nothing known'}: " \
-              + runs.described(verdict.outcomes[-1] if verdict.outcomes else runs.Outcome(0, 'died', words=verdict.compiler))
+        taken = verdict.mistake.name if verdict.mistake else "nothing known"
+        yield f"wrong answer {wrong.name} is taken for {taken}: {runs.described(verdict.outcomes[-1])}"
 
 
 def named(exercises, words):

@@ -36,6 +36,12 @@ def state(entry):
     return done[0] if done else "begun" if entry["started"] else ""
 
 
+def asked(entry):
+    """"3 checks, 1 hints": what it took, of an exercise too."""
+    counts = {"checks": entry["checks"], "hints": entry["hints"], "wrong names": entry.get("guesses")}
+    return ", ".join([f"{count} {what}" for what, count in counts.items() if count] + ["solution shown"] * entry["shown"])
+
+
 def listed(learner, words):
     learner.course.no_more(words, "museum")
     for exhibit in learner.exhibits.values():
@@ -97,11 +103,9 @@ def progress(learner):
     yield f"museum: {done} of {len(learner.exhibits)}"
     for exhibit in learner.exhibits.values():
         entry = learner.of(exhibit)
-        asked = [f"{entry['checks']} checks" * bool(entry["checks"]), f"{entry['hints']} hints" * bool(entry["hints"]),
-                 f"{entry.get('guesses')} wrong names" * bool(entry.get("guesses")), "solution shown" * entry["shown"]]
         if state(entry):
             when = (entry["passed"] or "")[:16]
-            yield f"{exhibit.number} {exhibit.name:17} {state(entry):8} {when:18} {', '.join(filter(None, asked))}".rstrip()
+            yield f"{exhibit.number} {exhibit.name:17} {state(entry):8} {when:18} {asked(entry)}".rstrip()
 
 
 # ---- the proof -------------------------------------------------------------------------------------------------------

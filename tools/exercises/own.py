@@ -43,11 +43,9 @@ def not_used(learner, exercise, why):
 def built(learner, exercises):
     """Those whose files build; of the others it is said. One build is fast, and one for each is for the day when that fails."""
     course = learner.course
-    targets = [f"exercise_{e.name}.work" for e in exercises]
-    command = ["cmake", "--build", course.build_folder(), "-j", course.jobs(), "--target", *targets]
-    if not targets or course.capture(command)[0] == 0:
+    if not exercises or not runs.build(course, [runs.target(e, "work") for e in exercises]):
         return exercises
-    failed = [e for e in exercises if runs.build(course, e, ["work"])]
+    failed = [e for e in exercises if runs.build(course, [runs.target(e, "work")])]
     for e in failed:
         not_used(learner, e, "does not build")
     return [e for e in exercises if e not in failed]

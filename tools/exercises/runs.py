@@ -38,6 +38,11 @@ class Outcome:
     values: list = dataclasses.field(default_factory=list)
     words: str = ""             # of stderr, where it hung or died
 
+    @property
+    def unwritten(self):
+        """Whether it came to a part that is still as ./course start made it."""
+        return self.how == "fault" and self.fault["what"].endswith("not written yet")
+
 
 @dataclasses.dataclass
 class Verdict:
@@ -82,11 +87,14 @@ def described(outcome):
 
 # ---- build -----------------------------------------------------------------------------------------------------------
 
-def build(course, exercise, versions):
+def target(exercise, version):
+    return f"exercise_{exercise.name}.{version}"
+
+
+def build(course, targets):
     """'' or the compiler's words."""
     if not course.cache():
         course.configure()
-    targets = [f"exercise_{exercise.name}.{version}" for version in versions]
     code, output = course.capture(["cmake", "--build", course.build_folder(), "-j", str(course.jobs()), "--target", *targets])
     return output if code else ""
 
@@ -205,7 +213,7 @@ def summary(outcome):
 
 
 def check(course, exercise, version):
-    words = build(course, exercise, [version])
+    words = build(course, [target(exercise, version)])
     if words:
         file = f"work/{exercise.folder}/{exercise.path.name}"
         return Verdict([], compiler.short(words, course.ROOT, file), full=words, theirs=compiler.blames(words, file))
@@ -224,7 +232,7 @@ def judge(course, exercise, version, others_built=lambda: True):
 
 
 def builds_wrong(course, exercise):
-    return not build(course, exercise, ["wrong_" + w.name for w in exercise.wrong])
+    return not build(course, [target(exercise, "wrong_" + w.name) for w in exercise.wrong])
 
 
 RECORDED = {}
@@ -236,8 +244,9 @@ def recorded(course, exercise, version, ranks, seed):
     key = program, ranks, seed
     if key not in RECORDED:
         kept = program.with_name(f"{version}.on_{ranks}.json")
-        RECORDED[key] = (seed == SEED and kept_outcome(kept, program)) or run(course, exercise, version, ranks, seed)
-        if seed == SEED:
+        outcome = seed == SEED and kept_outcome(kept, program)
+        RECORDED[key] = outcome or run(course, exercise, version, ranks, seed)
+        if seed == SEED and not outcome:
             aside = kept.with_name(f"{kept.name}.{os.getpid()}.{threading.get_ident()}")
             aside.write_text(json.dumps(dataclasses.asdict(RECORDED[key])), encoding="utf-8")
             aside.replace(kept)
@@ -257,8 +266,7 @@ def kept_outcome(kept, program):
 def known(course, exercise, outcomes, again, seed, others_built):
     """The wrong answer that ends as this did, or None. Where several do, the rank counts that follow tell them apart: again(ranks)
     runs this once more."""
-    written = outcomes[-1].fault and outcomes[-1].fault["what"].endswith("not written yet")
-    if written or not exercise.wrong or not others_built():
+    if outcomes[-1].unwritten or not exercise.wrong or not others_built():
         return None
     left = exercise.wrong
     for ranks in RANKS[len(outcomes) - 1:]:

@@ -34,12 +34,10 @@ An exhibit of museum/ is an exercise whose stub is a broken program, titled `// 
 """
 import dataclasses
 import re
-import sys
 import textwrap
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))       # CMake runs make.py by itself
-from course_base import Stop  # noqa: E402
+from course_base import Stop
 
 BEGIN = re.compile(r"^\s*// exercise (\w+) \{$")
 END = re.compile(r"^\s*// \} exercise$")

@@ -18,7 +18,6 @@ import re
 import shutil
 import subprocess
 import time
-from pathlib import Path
 
 import commands
 import compiler
@@ -85,7 +84,7 @@ class Judge:
 
     def failed(self, exercise, outcomes, program):
         last = outcomes[-1]
-        if last.how == "fault" and last.fault["what"].endswith("not written yet"):
+        if last.unwritten:
             return Result("not handed in", detail="a part of it is not written yet")
         mistake = runs.known(self.course, exercise, outcomes, lambda ranks: self.run(exercise, program, ranks)[0], self.seed,
                              lambda: runs.builds_wrong(self.course, exercise))

@@ -261,10 +261,7 @@ def progress(learner, words):
     print(f"[{'#' * full}{'.' * (width - full)}] {len(done)} of {len(learner.exercises)}\n")
     for e in learner.exercises.values():
         entry = learner.of(e)
-        word = "passed" if entry["passed"] else "begun" if entry["started"] else ""
-        asked = [f"{entry['checks']} checks" * bool(entry["checks"]), f"{entry['hints']} hints" * bool(entry["hints"]),
-                 "solution shown" * entry["shown"]]
-        print(f"{e.number} {e.name:24} {word:8} {(entry['passed'] or '')[:16]:18} {', '.join(filter(None, asked))}".rstrip())
+        print(f"{e.number} {e.name:24} {museum.state(entry):8} {(entry['passed'] or '')[:16]:18} {museum.asked(entry)}".rstrip())
     print("", *museum.progress(learner), *predict.progress(learner), sep="\n")
     return 0
 

@@ -315,8 +315,8 @@ void backward(const T* dy, const T* q, const T* k, const T* v, const int32_t* at
               v, attend, lse, delta, dk, dv, z);
 }
 
-// Queries that one row of threads each has: of a text that is being written there is one, and four for a thread to
-// compute would be three that are not there.
+// Up to so many queries, each has a row of threads of its own. Where a text is written there is one query, and threads
+// that compute four would compute three that are not there.
 constexpr int64_t kFew = 16;
 
 }  // namespace

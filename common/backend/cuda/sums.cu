@@ -57,7 +57,7 @@ constexpr int64_t kMostParts = 512;
 
 }  // namespace
 
-// A thread adds 16 numbers before the threads of its block add theirs, which costs as much as reading some.
+// A thread adds 16 numbers before the threads of its block add theirs: that takes shuffles and barriers.
 int64_t norm_parts(int64_t n) { return std::clamp<int64_t>(ceil_div(n, 16 * kThreads), 1, kMostParts); }
 
 template <typename T>

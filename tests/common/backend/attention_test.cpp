@@ -61,6 +61,8 @@ TEST_CASE("attention: forward and backward as their twins") {
                                   Case{{2, 66, 80, 2, 2, 32}, true}, Case{{1, 1, 1, 1, 1, 1}, false},
                                   // wider heads: a GPU cuts each otherwise
                                   Case{{2, 70, 133, 4, 2, 64}, true}, Case{{1, 67, 67, 2, 1, 50}, false},
+                                  Case{{2, 1, 40, 4, 2, 64}, false}, Case{{1, 16, 33, 2, 1, 50}, true},  // few queries
+                                  Case{{1, 9, 30, 2, 1, 128}, true}, Case{{2, 16, 16, 2, 1, 32}, false}, Case{{1, 17, 17, 2, 1, 32}, false},
                                   Case{{2, 65, 70, 2, 1, 128}, true}, Case{{1, 40, 40, 3, 1, 99}, false},
                                   Case{{2, 33, 50, 2, 1, 256}, true}, Case{{1, 20, 37, 4, 2, 130}, false}}) {
     CAPTURE(z.B, z.S, z.T, z.H, z.K, z.D, padded);
