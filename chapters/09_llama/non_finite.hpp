@@ -18,5 +18,4 @@ std::string bad_value(Backend& backend, const Tensor& part, const Box& box, cons
 // The same of p's gradient on this rank.
 std::string bad_gradient(Parameter& p);
 
-
 }  // namespace course

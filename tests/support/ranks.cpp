@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "common/box.hpp"
+
 namespace course::test {
 
 Tensor random(const std::string& name, Shape shape, float size) {
