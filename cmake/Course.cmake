@@ -6,6 +6,7 @@ find_program(COURSE_MPIRUN NAMES mpirun.mpich mpirun mpiexec REQUIRED)
 
 set_property(GLOBAL PROPERTY course_chapters "")
 add_custom_target(unit_tests)  # all of course_test's programs
+set(course_test_options $<$<CONFIG:Release>:-O1>)  # they compile faster than they would run
 
 function(course_chapter name)
   get_property(before GLOBAL PROPERTY course_chapters)
@@ -52,7 +53,8 @@ function(course_test dir)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${dir}/*.cpp)
   add_executable(test_${name} ${sources})
   target_link_libraries(test_${name} PRIVATE course_test_main ${ARG_LIBRARIES})
-  target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # they compile faster than they would run
+  target_compile_options(test_${name} PRIVATE ${course_test_options})
+  target_precompile_headers(test_${name} REUSE_FROM course_test_main)
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_dependencies(unit_tests test_${name})
   # Cases with Catch2's tag [golden] are a ctest of their own: `ctest -L golden` runs just these.
