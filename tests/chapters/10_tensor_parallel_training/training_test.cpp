@@ -99,7 +99,7 @@ TEST_CASE("twenty steps are chapter 09's, on sizes that nobody shares evenly") {
   equal_to_serial(uneven_config(), 5, 3, 7, {.schedule = {1e-3, 2, 20}});
 }
 
-TEST_CASE("the same with three micro-batches a step") {
+TEST_CASE("the same with three micro-batches a step", "[long]") {
   equal_to_serial(uneven_config(), 6, 6, 5, {.schedule = {1e-3, 2, 20}, .accumulate = 3});
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("B02 on tp: a parameter on all ranks counts once, and the clip is that
 }
 
 // Every output and gradient of a layer is rounded to bf16, of relative error 2^-9, and a rank rounds its term of each sum.
-TEST_CASE("mixed precision: PyTorch's twenty steps within 2 % of its losses in f32, under every plan", "[golden]") {
+TEST_CASE("mixed precision: PyTorch's twenty steps within 2 % of its losses in f32, under every plan", "[golden][long]") {
   for (const auto& path : golden_files("train__"))
     for (const PlanKind plan : all_plans) {
       const Golden golden(path);

@@ -59,7 +59,7 @@ TEST_CASE("mixed precision: PyTorch's twenty steps within 2 % of its losses in f
   }
 }
 
-TEST_CASE("PyTorch's twenty steps on every mesh, under every plan", "[golden]") {
+TEST_CASE("PyTorch's twenty steps on every mesh, under every plan", "[golden][long]") {
   for (const auto& path : golden_files("train__")) {
     const Golden golden(path);
     const TokenData data = stream_of(golden);

@@ -50,7 +50,7 @@ std::vector<Moment> formula(const MeshSize& size, const PlanChoice& choice, int6
 
 }  // namespace
 
-TEST_CASE("memory: what the pool counts in a step is the formula, on every mesh and plan") {
+TEST_CASE("memory: what the pool counts in a step is the formula, on every mesh and plan", "[long]") {
   const Little little;
   std::vector<PlanChoice> choices = all_plans();
   for (PlanChoice choice : all_plans()) {
