@@ -39,6 +39,7 @@ class Learner(InAFolder):
         code, said = self.run_it("start", "1")
         self.assertEqual(code, 0)
         self.assertIn("Add two numbers.", said)
+        self.assertIn("'// } exercise' (2 places) in\n  work/01_sums/sum.cpp", said)
         self.assertIn('not_written("sum");', self.file.read_text())
         self.file.write_text("mine")
         self.assertIn("begun already", self.run_it("start", "sum")[1])

@@ -173,8 +173,9 @@ def start(learner, words):
             print(f"{exercise.number} {exercise.name}: find the fault in\n  {course.short(file)}\n\n"
                   f"name it (./course name {exercise.number}) and mend it")
         else:
+            places = f" ({len(exercise.parts)} places)" if len(exercise.parts) > 1 else ""
             print(f"{exercise.number} {exercise.name}: write what stands between '// exercise {exercise.name} {{' and "
-                  f"'// }} exercise' in\n  {course.short(file)}")
+                  f"'// }} exercise'{places} in\n  {course.short(file)}")
     with learner.note(exercise) as entry:               # of a file that was there too: state.json may have been removed
         entry["started"] = learner.now()
     print("\n" + source.wrapped(exercise.task))

@@ -128,8 +128,8 @@ TEST_CASE("B47: in pieces of 1000 the results are those of one call") {
   }
 }
 
-// By hand, it takes 4.3 GB on two ranks: mpirun -n 2 build/tests/test_comm "[.big]"
-TEST_CASE("B47: 2^31+8 bytes broadcast", "[.big][long]") {
+// 2.1 GB a rank, so it is a ctest of its own, comm.big, and `slow`.
+TEST_CASE("B47: 2^31+8 bytes broadcast", "[.big]") {
   std::vector<uint8_t> bytes((int64_t{1} << 31) + 8, world().rank() == 0 ? 3 : 0);
   bytes.back() = world().rank() == 0 ? 7 : 0;
   world().broadcast(std::span(bytes), 0).wait();
