@@ -217,6 +217,22 @@ class Written(unittest.TestCase):
             self.assertEqual({path for path, _ in runs.written(root)}, course)
 
 
+class Unbuilt(unittest.TestCase):
+    def test_a_full_disk_is_not_the_students(self):
+        exercise = types.SimpleNamespace(name="split", folder="01_split", path=Path("split.cpp"))
+        judge = submission.Judge.__new__(submission.Judge)
+        judge.course = types.SimpleNamespace(ROOT=Path("/course"))
+
+        def result(*ended):
+            return judge.unbuilt(exercise, sandbox.End(*ended))
+        self.assertIsNone(result(0, f"/course/{FILE}:3:5: warning: unused variable ‘x’\n"))
+        self.assertEqual(result(1, f"/course/{FILE}:3:5: error: ‘y’ was not declared in this scope\n").status, "does not compile")
+        self.assertEqual(result(137, "", "memory").status, "does not compile")
+        full = result(1, "as: {standard input}: Fatal error: can't write 34 bytes: No space left on device\n")
+        self.assertEqual(full.status, "not graded")
+        self.assertIn("No space left", full.detail)
+
+
 class Umask(unittest.TestCase):
     def test_nobody_reaches_the_program_whatever_the_umask(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -233,7 +249,7 @@ class Umask(unittest.TestCase):
 class Sheet(unittest.TestCase):
     def setUp(self):
         self.sheet = grades.Sheet(7, "bwrap")
-        split = types.SimpleNamespace(name="split", number="01")
+        split = types.SimpleNamespace(name="split", number="01", fault=None)
         self.sheet.add("=cmd()", split, submission.Result("wrong", "mean", '-2, "x"\n\x1b[0m<b>'), {"hints": 2})
         self.sheet.add("Zoë", split, submission.Result("passed"), {})
         self.sheet.add("Max", split, submission.Result("not handed in"), {})
@@ -241,14 +257,20 @@ class Sheet(unittest.TestCase):
     def test_csv_gives_a_spreadsheet_no_formula(self):
         lines = grades.as_csv(self.sheet).splitlines()
         self.assertEqual(lines[0], ",".join(grades.COLUMNS))
-        self.assertTrue(lines[1].startswith("'=cmd(),01,split,wrong,mean,0,,2,,\"'-2, "), lines[1])
-        self.assertEqual(lines[-2], "Zoë,01,split,passed,,10,,,,")
+        self.assertTrue(lines[1].startswith("'=cmd(),01,split,wrong,mean,0,,2,,,\"'-2, "), lines[1])
+        self.assertEqual(lines[-2], "Zoë,01,split,passed,,10,,,,,")
 
     def test_junit_is_xml_whatever_was_handed_in(self):
         root = xml.fromstring(grades.as_junit(self.sheet).split("?>", 1)[1])
         self.assertEqual([(s.get("name"), s.get("failures"), s.get("skipped")) for s in root],
                          [("=cmd()", "1", "0"), ("Zoë", "0", "0"), ("Max", "0", "1")])
         self.assertEqual(root[0][0][0].text, '-2, "x"\n?[0m<b>')
+
+    def test_a_name_is_asked_of_exhibits_alone(self):
+        exhibit = types.SimpleNamespace(name="epoch", number="museum/02", fault="x")
+        self.sheet.add("Ada", exhibit, submission.Result("passed"), {"named": "today"})
+        self.sheet.add("Max", exhibit, submission.Result("passed"), {})
+        self.assertEqual([row["named"] for row in self.sheet.rows], [None, None, None, True, False])
 
     def test_a_line_an_exercise(self):
         self.assertEqual(grades.by_exercise(self.sheet).split("passed")[1].strip(), "1 mean, 1 not handed in")
@@ -300,11 +322,18 @@ class HandedIn(unittest.TestCase):
 
     def test_a_record_that_is_none_counts_for_nothing(self):
         exercise = types.SimpleNamespace(name="split")
-        for text in ("", "[]", "{", '{"split": 3}', '{"split": {"hints": "=1", "shown": 1, "checks": true}}', "[" * 10**5):
+        for text in ("", "[]", "{", '{"split": 3}', '{"split": {"hints": "=1", "shown": 1, "checks": true, "named": {}}}', "[" * 10**5):
             (self.root / "me" / "state.json").write_text(text)
             self.assertEqual(grade.record_of(self.root / "me", exercise), {}, text[:20])
         (self.root / "me" / "state.json").write_text('{"split": {"hints": 2, "shown": true}}')
         self.assertEqual(grade.record_of(self.root / "me", exercise), {"hints": 2, "shown": True})
+
+    def test_the_museum_is_graded_where_it_is_asked_for(self):
+        known = {name: types.SimpleNamespace(name=name, fault=fault) for name, fault in (("split", None), ("ring", None), ("epoch", "x"))}
+        for words, names in (([], ["split", "ring"]), (["--museum"], ["split", "ring", "epoch"]), (["--only", "epoch"], ["epoch"]),
+                             (["--museum", "--only", "ring"], ["ring"])):
+            options = grade.options_of(None, ["--class", "x", *words])
+            self.assertEqual([e.name for e in grade.wanted(None, known, options)], names, words)
 
     def test_a_class_that_all_can_read_is_refused(self):
         course = types.SimpleNamespace(Stop=type("Stop", (Exception,), {}), ROOT=ROOT, launcher=lambda: "sh")

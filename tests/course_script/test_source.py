@@ -28,6 +28,14 @@ class Source(InAFolder):
         self.assertIn("  return 3 * a;\n", thrice)
         self.assertIn("all += b;", thrice)
 
+    def test_what_a_learner_is_shown_says_where_it_goes(self):
+        shown = list(source.shown(source.exercise_in(self.write(MARKED))))
+        self.assertEqual(shown[0], "int sum(int a, int b) {\n  // exercise sum {\n  int all = a;\n  all += b;\n  return all;\n  // } exercise\n}")
+        inside = MARKED.replace("int sum(int a, int b) {\n", "int sum(int a,\n        int b) {\n  int c = 0;\n").replace(
+            "  // } exercise\n}", "  // } exercise\n  ++c;\n}", 1)
+        lines = list(source.shown(source.exercise_in(self.write(inside))))[0].splitlines()
+        self.assertEqual(lines[:3] + lines[-3:], ["int sum(int a,", "  ...", "  // exercise sum {", "  // } exercise", "  ...", "}"])
+
     def test_a_source_without_marks_is_no_exercise(self):
         self.assertIsNone(source.exercise_in(self.write("int a;\n")))
 

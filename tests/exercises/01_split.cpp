@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
     for (int round = 0; round < 4; ++round) {
       const auto size = [&](const char* name, int64_t least) { return check.random(cat(name, round), least, least + 6); };
       const int64_t M = size("M", 1), K = size("K", 3), N = size("N", 2), L = size("L", 1);
-      check.begin(cat("X [", M, ",", K, "], W [", K, ",", N, "], V [", N, ",", L, "] on ", check.size(), " ranks"));
+      check.begin(cat("X [", M, ",", K, "], W [", K, ",", N, "], V [", N, ",", L, "]"));
       const Tensor x = check.random("x", {M, K}), w = check.random("w", {K, N}), v = check.random("v", {N, L});
       const Tensor x_r = take_shard(check.backend(), check.world(), x, 1);
       check.equal("take_shard of X, by columns", x_r, piece(check, x, 1));
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
       const Tensor y = whole_product(check, x, w);
       check.equal("row_split", row_split(check.backend(), check.world(), x_r, piece(check, w, 0)), y);
       check.sent({{Op::AllReduce, all_reduce_of(check, M * N)}});
-      check.begin(cat("X [", M, ",", K, "], W [", K, ",", N, "], V [", N, ",", L, "] on ", check.size(), " ranks"));
+      check.begin(cat("X [", M, ",", K, "], W [", K, ",", N, "], V [", N, ",", L, "]"));
       check.equal("column_then_row", column_then_row(check.backend(), check.world(), x, piece(check, w, 1), piece(check, v, 0)),
                   whole_product(check, y, v));
       check.sent({{Op::AllReduce, all_reduce_of(check, M * L)}});

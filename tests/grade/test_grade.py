@@ -26,6 +26,15 @@ ONLY = os.environ.get("COURSE_STUDENTS", "").split()     # for who works on one 
 SLEEP = str(43210 + os.getpid() % 1000)         # of the daemon, so that it is found among the processes
 
 
+def graded(folder, *words):
+    """What ./course grade ends with, and its rows."""
+    sheet = folder / "grades.json"
+    done = subprocess.run([str(word) for word in (sys.executable, ROOT / "course", "grade", "--class", folder / "class", "--seed", "4242",
+                                                  "--seconds", "10", "--memory", "512", "--out", sheet, *words)],
+                          capture_output=True, text=True, timeout=600)
+    return done, json.loads(sheet.read_text())["grades"] if done.returncode == 0 else []
+
+
 def processes():
     return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout.splitlines()
 
@@ -61,16 +70,15 @@ class AClass(unittest.TestCase):
         (circle / "split.cpp").symlink_to("split.cpp")
         (circle.parent / "state.json").symlink_to("state.json")
         cls.handed_in["circle"] = ("does not compile", "symbolic links", None)
-        cls.files = [cls.root / ("grades" + end) for end in (".csv", ".json", ".xml")]
-        command = [sys.executable, ROOT / "course", "grade", "--class", cls.root / "class", "--only", "split", "--seed", "4242",
-                   "--seconds", "10", "--memory", "512"]
+        cls.files = [cls.root / ("grades" + end) for end in (".csv", ".xml")]
+        command = ["--only", "split"]
         for path in cls.files:
             command += ["--out", path]
         for student in ONLY:
             command += ["--student", student]
-        cls.done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600)
+        cls.done, rows = graded(cls.root, *command)
         cls.said = cls.done.stdout + cls.done.stderr
-        cls.rows = {r["student"]: r for r in json.loads(cls.files[1].read_text())["grades"]} if cls.done.returncode == 0 else {}
+        cls.rows = {row["student"]: row for row in rows}
         try:
             cls.connected = bool(listening.accept())
         except BlockingIOError:
@@ -105,7 +113,7 @@ class AClass(unittest.TestCase):
         with self.files[0].open(newline="") as file:
             rows = {row["student"]: row for row in csv.DictReader(file)}
         self.assertEqual({s: row["status"] for s, row in rows.items()}, {s: row["status"] for s, row in self.rows.items()})
-        suites = {suite.get("name"): suite for suite in xml.parse(self.files[2]).getroot()}
+        suites = {suite.get("name"): suite for suite in xml.parse(self.files[1]).getroot()}
         for student, row in self.rows.items():
             case = suites[student].find("testcase")
             kind = {"passed": None, "not handed in": "skipped"}.get(row["status"], "failure")
@@ -115,6 +123,33 @@ class AClass(unittest.TestCase):
     def test_a_line_an_exercise_with_the_mistakes(self):
         self.assertIn("01 split", self.done.stdout)
         self.assertIn("1 mean", self.done.stdout)
+
+
+@unittest.skipIf(ONLY or sandbox.reason(), "not everybody, or no sandbox")
+class TheMuseum(unittest.TestCase):
+    def test_a_repair_passes_and_what_hangs_hangs(self):
+        checkpoint, mean = (make.exhibits(ROOT)[name] for name in ("checkpoint", "column_mean"))
+        handed_in = {"mended": (checkpoint, source.solution(checkpoint), "passed", ""),
+                     "as_it_was": (checkpoint, source.stub(checkpoint), "not handed in", "as ./course start made it"),
+                     "still_hangs": (checkpoint, source.stub(checkpoint) + "// looked at\n", "hangs", "pending call 3 all-gather of"),
+                     "still_wrong": (mean, source.stub(mean) + "// looked at\n", "wrong", ""),
+                     "wrong_repair": (mean, source.answer(mean, mean.wrong[0]), "wrong", mean.wrong[0].name)}
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder).chmod(0o755)
+            for student, (exhibit, text, _, _) in handed_in.items():
+                path = Path(folder) / "class" / student / exhibit.folder / exhibit.path.name
+                path.parent.mkdir(parents=True)
+                path.write_text(text, encoding="utf-8")
+            (Path(folder) / "class" / "mended" / "state.json").write_text('{"checkpoint": {"named": "2026-11-29 12:00"}}')
+            done, rows = graded(Path(folder), "--only", "checkpoint", "--only", "column_mean")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = {(row["student"], row["exercise"]): row for row in rows}
+        for student, (exhibit, _, status, words) in handed_in.items():
+            row = found.pop((student, exhibit.name))
+            with self.subTest(student):
+                self.assertEqual((row["status"], row["named"]), (status, student == "mended"), row)
+                self.assertIn(words, f"{row['mistake']} {row['detail']}")
+        self.assertEqual({row["status"] for row in found.values()}, {"not handed in"})
 
 
 if __name__ == "__main__":

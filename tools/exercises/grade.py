@@ -2,7 +2,8 @@
 
   ./course grade --class DIR --out grades.csv [--out grades.json] [--out grades.xml]
 
-DIR holds a folder a student, each with what a learner's work/ holds: NN_chapter/FILE.cpp, and state.json, where it is there.
+DIR holds a folder a student, each with what a learner's work/ holds: NN_chapter/FILE.cpp, and state.json, where it is there. With
+--museum the programs of museum/ are graded too: a repair passes as a solution does; whether the fault was named too, state.json says.
 
   passed             on 1, 2, 3 and 4 ranks
   wrong              a comparison failed; the mistake's name, where it is a known one
@@ -11,7 +12,7 @@ DIR holds a folder a student, each with what a learner's work/ holds: NN_chapter
   hangs              the ranks wait for each other, or there is no end
   cheats             it went round the check: see submission.py
   not handed in      no file, or the one that ./course start makes
-  not graded         the grader itself failed at it: look at the file
+  not graded         the grader, the compiler or the disk failed at it: look at the file
 """
 import argparse
 import contextlib
@@ -73,7 +74,8 @@ def record_of(folder, exercise):
     """What the student's own state.json says: it is theirs, so no more than a hint."""
     with contextlib.suppress(Refused, OSError, ValueError, RecursionError, AttributeError):
         entry = json.loads(handed_in(folder, "state.json") or b"{}").get(exercise.name, {})
-        return {k: entry[k] for k, kind in (("checks", int), ("hints", int), ("shown", bool)) if type(entry.get(k)) is kind}
+        kinds = {"checks": int, "hints": int, "shown": bool, "named": str}
+        return {k: entry[k] for k, kind in kinds.items() if type(entry.get(k)) is kind}
     return {}
 
 
@@ -120,6 +122,7 @@ def options_of(course, words):
     parser.add_argument("--json", action="append", default=[], type=Path, help="a file for JSON, whatever its ending")
     parser.add_argument("--junit", action="append", default=[], type=Path, help="a file for JUnit, whatever its ending")
     parser.add_argument("--only", action="append", default=[], metavar="EXERCISE", help="only this one; repeatable")
+    parser.add_argument("--museum", action="store_true", help="the programs of museum/ too")
     parser.add_argument("--student", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6) + 1000, help="of the inputs")
     parser.add_argument("--seconds", type=float, default=20, help="that one run may take (20)")
@@ -152,12 +155,17 @@ def picked(course, known, wanted, what):
     return [known[w] for w in wanted] if wanted else list(known.values())
 
 
+def wanted(course, known, options):
+    """`known`: exercises and exhibits."""
+    return [e for e in picked(course, known, options.only, "exercise") if options.only or options.museum or not e.fault]
+
+
 def main(course, words):
-    return grade(course, options_of(course, words), make.exercises(course.ROOT))
+    return grade(course, options_of(course, words), make.everything(course.ROOT))
 
 
 def grade(course, options, known):
-    files, exercises = files_of(course, options), picked(course, known, options.only, "exercise")
+    files, exercises = files_of(course, options), wanted(course, known, options)
     students = students_of(course, options.folder)
     if options.student:
         picked(course, students, options.student, "student")

@@ -7,7 +7,7 @@ import re
 import xml.etree.ElementTree as xml
 
 POINTS = 10                     # of an exercise that is passed; what hints cost, the teacher says
-COLUMNS = ["student", "chapter", "exercise", "status", "mistake", "points", "checks", "hints", "solution_shown", "detail"]
+COLUMNS = ["student", "chapter", "exercise", "status", "mistake", "points", "checks", "hints", "solution_shown", "named", "detail"]
 
 
 class Sheet:
@@ -18,7 +18,7 @@ class Sheet:
         self.rows.append({"student": student, "chapter": exercise.number, "exercise": exercise.name, "status": result.status,
                           "mistake": result.mistake, "points": POINTS if result.status == "passed" else 0,
                           "checks": record.get("checks"), "hints": record.get("hints"), "solution_shown": record.get("shown"),
-                          "detail": result.detail, "sha256": result.sha256, "seconds": round(result.seconds, 2)})
+                          "named": "named" in record if exercise.fault else None, "detail": result.detail, "sha256": result.sha256, "seconds": round(result.seconds, 2)})
 
 
 def as_json(sheet):

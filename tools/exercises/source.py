@@ -172,6 +172,16 @@ def solution(exercise):
     return rewritten(exercise, lambda lines: lines)
 
 
+def shown(exercise):
+    """Each marked part of the solution, with its markers and the first line of its function: a learner sees where it goes."""
+    for begin, end in exercise.parts:
+        head = max(i for i in range(begin) if re.match(r"\S", exercise.code[i]) and exercise.code[i] != "}")
+        blank = indent(exercise.code[begin - 1:])
+        before = [blank + "..."] if head < begin - 2 else []
+        after = ["}"] if exercise.code[end + 1] == "}" else [blank + "...", "}"]
+        yield "\n".join([exercise.code[head], *before, *exercise.code[begin - 1:end + 1], *after])
+
+
 def answer(exercise, wrong):
     """The solution with a wrong answer's edits."""
     left = list(wrong.edits)

@@ -63,15 +63,15 @@ class Judge:
         return result
 
     def judged(self, exercise, text, aside):
-        words, made = self.compile(exercise, text, aside)
-        if words:
-            return Result("does not compile", detail=words)
+        failed, made = self.compile(exercise, text, aside)
+        if failed:
+            return failed
         foreign = self.foreign(exercise, made)
         if foreign:
             return Result("cheats", detail=f"it defines {', '.join(foreign)}, which is not its own")
-        words, program = self.link(exercise, made, aside)
-        if words:
-            return Result("does not compile", detail=words)
+        failed, program = self.link(exercise, made, aside)
+        if failed:
+            return failed
         outcomes = []
         for ranks in runs.RANKS:
             outcome, cheats = self.run(exercise, program, ranks)
@@ -93,7 +93,7 @@ class Judge:
     # ---- build ---------------------------------------------------------------------------------------------------
 
     def compile(self, exercise, text, aside):
-        """(the compiler's words where it failed, the object)"""
+        """(the result where it failed, the object)"""
         root, made = self.course.ROOT, aside / "made"
         file = aside / exercise.path.name
         file.write_text(text, encoding="utf-8")
@@ -104,12 +104,10 @@ class Judge:
         words, _ = commands.compiling(self.course, self.version(exercise, "solution.cpp"))
         ended = sandbox.run([*words, "-c", inside if not sandbox.reason() else file, "-o", made / "one.o"],
                             [*self.mpi, (self.headers, root), (file, inside), *self.also], [made], COMPILING, as_nobody=False)
-        if ended.over:
-            return f"the compiler met its limit of {ended.over}", None
-        return compiler.short(ended.words, root, f"work/{exercise.folder}/{file.name}") if ended.code else "", made / "one.o"
+        return self.unbuilt(exercise, ended), made / "one.o"
 
     def link(self, exercise, made, aside):
-        """(the linker's words where it failed, the program). The check's own objects come first."""
+        """(the result where it failed, the program). The check's own objects come first."""
         build, program = self.course.build_folder(), aside / "made" / "program"
         words = [str(build / w) if (build / w).exists() else w for w in commands.linking(self.course, f"exercise_{exercise.name}.solution")]
         own = commands.object_of(words, "solution.cpp")
@@ -118,10 +116,22 @@ class Judge:
         del words[own]
         words[words.index("-o") + 1] = str(program)
         ended = sandbox.run(words, [*self.mpi, (build, build), *self.also], [aside / "made"], COMPILING, as_nobody=False)
-        if ended.code or ended.over:
-            return compiler.short(ended.words, self.course.ROOT, exercise.path.name) or "it does not link", None
+        if failed := self.unbuilt(exercise, ended):
+            return failed, None
         program.chmod(0o755)
-        return "", program
+        return None, program
+
+    def unbuilt(self, exercise, ended):
+        """The result where compiler or linker failed, or None. A full disk is not the student's."""
+        if ended.over:
+            return Result("does not compile", detail=f"compiler or linker met its limit of {ended.over}")
+        if not ended.code:
+            return None
+        file = f"work/{exercise.folder}/{exercise.path.name}"
+        words = compiler.short(ended.words, self.course.ROOT, file)
+        if compiler.blames(ended.words, file):
+            return Result("does not compile", detail=words)
+        return Result("not graded", detail=f"the build failed, and does not name the file: {words}")
 
     def version(self, exercise, name):
         return self.course.build_folder() / "tests" / "exercises" / exercise.name / name
@@ -194,7 +204,7 @@ def counted(ranks):
 
 def headers(root):
     """What the compiler may read: no source, for a learner's file must not take in the chapter's."""
-    for folder in ("chapters", "common", "tests/exercises"):
+    for folder in ("chapters", "common", "museum", "tests/exercises"):
         yield from (path.relative_to(root) for path in (root / folder).rglob("*.hpp"))
 
 

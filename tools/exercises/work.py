@@ -231,10 +231,7 @@ def solution(learner, words):
             entry["shown"] = True
     if exercise.fault:
         print(f"the fault is {exercise.fault.name}: {exercise.fault.says}\n")
-    for begin, end in exercise.parts:
-        head = max(i for i in range(begin) if re.match(r"\S", exercise.code[i]) and exercise.code[i] != "}")
-        print("\n".join([exercise.code[head], *exercise.code[begin:end], "}"]) + "\n")
-    print(source.wrapped(exercise.why))
+    print("\n\n".join([*source.shown(exercise), source.wrapped(exercise.why)]))
     return 0
 
 
