@@ -69,7 +69,7 @@ TEST_CASE("memory: what the pool counts in a step is the formula, class by class
       }
 }
 
-TEST_CASE("recompute: losses and norms of three steps are the same bits, and a step holds less") {
+TEST_CASE("recompute: losses and norms of three steps are the same bits, and a step holds less", "[long]") {
   for (const PlanKind plan : all_plans)
     for (const DType type : {DType::F32, DType::BF16}) {
       CAPTURE(name_of(plan), name_of(type));
