@@ -30,7 +30,7 @@ void AdamW::step(double lr) {
 // Task: The optimizer's memory and its step. The constructor makes a pair of zeros for every parameter, of what this
 // rank owns of it. step hands all of them to backend().adamw at once, which does the arithmetic: an AdamWStep with the
 // options and the number of the step, which counts from 1, and an AdamWTensors for each parameter: its value, its
-// gradient, its mean and its mean of squares.
+// gradient, its mean and its mean of squares. You need backend().zeros(shape) and p.owned_box().size.
 // Hint: what the optimizer changes is p.owned_to_write(), by p.owned_gradient(). It may be a part of what modules compute with.
 // Hint: the moments start at 0, so they are too small at first. The step's number tells adamw by how much.
 // Why: Every number of a parameter is stepped by itself, so a rank can step what it owns and nothing more. The two
@@ -40,6 +40,13 @@ void AdamW::step(double lr) {
 // with, though FSDP left this rank a part. It is the part that it owns that is stepped.
 //   - const Shape& part = p->owned_box().size;
 //   + const Shape& part = p->box().size;
+// Wrong moments_like_value: The moments are made like value(), which FSDP gathers only while a module computes. It is the part that
+// this rank owns that is stepped: owned_box().
+//   - const Shape& part = p->owned_box().size;
+//   + const Shape part = p->value().shape();
+// Wrong counts_from_zero: The first step is number 1. Count it before the call.
+//   - const AdamWStep step{lr, options_.beta1, options_.beta2, options_.eps, options_.weight_decay, ++steps_};
+//   + const AdamWStep step{lr, options_.beta1, options_.beta2, options_.eps, options_.weight_decay, steps_++};
 // Wrong one_memory: Mean and mean of squares are kept in one tensor, each over the other.
 //   - all.push_back({p.owned_to_write(), p.owned_gradient(), moments_[i].mean, moments_[i].square});
 //   + all.push_back({p.owned_to_write(), p.owned_gradient(), moments_[i].mean, moments_[i].mean});

@@ -39,6 +39,10 @@ double clip_gradients(const Parameters& parameters, double norm, double max_norm
 //   +   const double own = std::sqrt(p->backend().squared_norm(p->owned_gradient()));
 //   +   p->backend().scale(p->owned_gradient(), static_cast<float>(std::min(1.0, max_norm / (own + 1e-6))));
 //   + }
+// Wrong whole_gradient: It is p->gradient() that is scaled. Where a rank owns a part of a parameter, what the optimizer steps by is
+// owned_gradient(), another tensor.
+//   - for (Parameter* p : parameters) p->backend().scale(p->owned_gradient(), static_cast<float>(factor));
+//   + for (Parameter* p : parameters) p->backend().scale(p->gradient(), static_cast<float>(factor));
 // Wrong always_scaled: Short gradients are made longer, up to max_norm. The factor is 1 at the most.
 //   - const double factor = std::min(1.0, max_norm / (norm + 1e-6));
 //   - if (factor < 1)

@@ -48,6 +48,7 @@ void sum_packed_gradients(const Parameters& parameters, const DeviceMesh& axis) 
 // Task: Many gradients, one all-reduce. start packs the owned gradients of all parameters one behind the other into
 // packed_ (a tensor of class Buffers, made here) and starts its all-reduce over axis_, which in_flight.add turns into
 // work_. finish, once that is over, puts each sum back in its gradient's place and lets packed_ go.
+// Hint: MemoryScope (common/memory_class.hpp) says of which class tensors are that are made while it lives.
 // Hint: backend.copy_blocks(from, from offset, 0, to, to offset, 0, 1, elements) copies a run of elements.
 // Hint: the next gradient begins where the one before it ends, on both ways.
 // Why: A message has a price of its own, and a norm's gradient is a few hundred numbers: one message for all of them
@@ -57,6 +58,11 @@ void sum_packed_gradients(const Parameters& parameters, const DeviceMesh& axis) 
 //   + for (Parameter* p : parameters_) axis_.comm().all_reduce(p->owned_gradient()).wait();
 //   + work_ = std::make_shared<Work>();
 //   - axis_.backend().copy_blocks(packed_, at, 0, grad, 0, 0, 1, grad.numel());
+// Wrong not_a_buffer: The message is counted with the tensors of another class, and the table of memory says something else than
+// what is there. It is made under a MemoryScope of Buffers.
+//   - const MemoryScope scope(MemoryClass::Buffers);
+// Wrong kept: The message is kept after finish, as many bytes as all those gradients, until the next step.
+//   - packed_ = {};
 // Wrong mean: The sum is divided by the ranks. Each rank has a term of the gradient; the terms are added.
 //   - work_ = in_flight.add(axis_.comm().all_reduce(packed_));
 //   + backend.scale(packed_, 1.0f / static_cast<float>(axis_.size()));

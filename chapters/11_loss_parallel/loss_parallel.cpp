@@ -62,6 +62,13 @@ DTensor LossParallel::backward(double divisor) {
 // Wrong own_maximum: Each rank takes exp(logit - max) with its own columns' maximum, so the sums do not belong
 // together. Reduce the maximum before it is used.
 //   - tp.all_reduce(max_, Reduce::Max).wait();
+// Wrong maximum_reduced_too_late: The maximum is reduced, but after the sum was taken with this rank's own. Reduce it before it is
+// used.
+//   - tp.all_reduce(max_, Reduce::Max).wait();
+//   -
+//   - backend_->row_sum_exp(logits.local(), max_, sum_);
+//   + backend_->row_sum_exp(logits.local(), max_, sum_);
+//   + tp.all_reduce(max_, Reduce::Max).wait();
 // Wrong maxima_added: The maxima of the ranks are added. Any number that all ranks share would do on paper, but with one
 // that is too large every exp is 0. The largest of the row is the largest of them: Reduce::Max.
 //   - tp.all_reduce(max_, Reduce::Max).wait();

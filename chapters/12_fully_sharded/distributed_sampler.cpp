@@ -43,9 +43,16 @@ DataShare share_over(const DeviceMesh& dp) {
 // `ranks`-th from place r on. Every rank takes as many. Where they do not divide, the order goes on from its start, or,
 // with drop_last, the rest is dropped.
 // Hint: how many does each rank take? Round up, or down with drop_last.
-// Hint: place (rank + i · ranks) may lie past the end: it goes on from the start.
+// Hint: place (rank + i · ranks) may lie past the end: it goes on from the start, as often as it takes.
 // Why: Ranks that step together must have as many batches, or one waits for ever for a gradient. Dealt one by one, each
 // global batch is the same set of samples whatever the number of ranks.
+// Wrong once_around: Past the end it goes on from the start, but once. With more than twice as many ranks as samples it must go
+// round again.
+//   - for (int64_t i = 0; i < each; ++i) mine.push_back(all[(rank + i * ranks) % samples]);
+//   + for (int64_t i = 0; i < each; ++i) {
+//   +   const int64_t at = rank + i * ranks;
+//   +   mine.push_back(all.at(at < samples ? at : std::min(at - samples, samples - 1)));
+//   + }
 // Wrong in_blocks: Each rank takes a run of neighbours. The global batch then holds other samples for another number of
 // ranks: deal them one by one.
 //   - for (int64_t i = 0; i < each; ++i) mine.push_back(all[(rank + i * ranks) % samples]);

@@ -181,6 +181,16 @@ void run_in_order(const std::vector<std::shared_ptr<FsdpUnit>>& units, InFlight&
 //   - reduce_.own = backend.empty({counts_[dp_.coordinate()]});
 //   + reduce_.own = backend.empty({counts_[dp_.coordinate()]});
 //   + int64_t at_of_rank = 0;
+// Wrong gradient_not_taken: The whole gradient is read and stays where it is, so every rank keeps the gradients of the
+// whole model, and the next backward adds to what is summed already. Take it.
+//   - const Tensor whole = piece.parameter->take_gradient();
+//   + const Tensor& whole = piece.parameter->gradient();
+// Wrong f32_travels: The parts travel in f32, whatever the unit computes in: twice the bytes of bf16. Cast what is sent to
+// type(), and receive in it.
+//   - gather_.own = backend.in_type(std::move(own), type());
+//   - gather_.all = backend.empty({total_}, type());
+//   + gather_.own = std::move(own);
+//   + gather_.all = backend.empty({total_});
 // Wrong one_place: Every part is copied to the start of the buffer, over the one before. The next begins where this one
 // ends.
 //   - at += part.numel();

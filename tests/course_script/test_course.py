@@ -282,6 +282,13 @@ class Chapters(InAFolder):
                 self.assertIn("01_column_row_split, 05_sharded_mlp, 09_llama, 13_two_dimensional", err)
                 self.assertEqual(len(err.splitlines()), 1)
 
+    def test_a_reader_who_leaves_is_no_error(self):
+        reads, writes = os.pipe()
+        os.close(reads)
+        done = subprocess.run([sys.executable, str(SCRIPT), "list"], stdout=writes, stderr=subprocess.PIPE, text=True)
+        os.close(writes)
+        self.assertEqual((done.returncode, done.stderr), (141, ""))
+
     def test_wrong_words(self):
         for arguments in (["fly"], ["--fly"], ["list", "05"], ["doctor", "--all"], ["setup", "now"], ["--version", "now"]):
             code, out, err = self.main(*arguments)

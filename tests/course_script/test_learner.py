@@ -3,6 +3,7 @@ import concurrent.futures
 import contextlib
 import io
 import json
+import os
 import types
 import unittest
 import unittest.mock
@@ -122,6 +123,18 @@ class Learner(InAFolder):
         self.pass_it("01")
         self.assertIn("kept in work/01_sums/sum.cpp.1", self.run_it("reset", "01")[1])
         self.assertFalse(self.file.with_name("zero.cpp").exists())
+
+    def test_where_all_of_a_chapter_are_passed_its_number_means_the_one_written_last(self):
+        self.write(MARKED.replace("sum", "zero"), "chapters/01_sums/zero.cpp")
+        for name in ("sum", "zero"):
+            self.run_it("start", name)
+            self.pass_it(name)
+        for name, other in (("sum", "zero"), ("zero", "sum")):
+            for of, when in ((name, 2000), (other, 1000)):
+                os.utime(self.file.with_name(f"{of}.cpp"), (when, when))
+            with checked(runs.Verdict([runs.Outcome(r, "passed", 3) for r in runs.RANKS])):
+                self.assertIn(f"work/01_sums/{name}.cpp", self.run_it("check", "01")[1])
+        self.assertIn("all that is begun is passed: name one", self.refused("check"))
 
     def test_solution_without_a_name_is_of_what_was_started_or_passed_last(self):
         self.assertIn("no exercise is begun", self.refused("solution"))

@@ -30,10 +30,13 @@ int main(int argc, char** argv) {
       check.begin(cat(all.size(), " gradients, ", total, " numbers"));
       InFlight in_flight;
       PackedSum sum(all, dp);
+      const int64_t bytes = total * size_of(DType::F32), before = backend.memory_use().now_of[MemoryClass::Buffers];
+      const auto buffers = [&] { return cat(backend.memory_use().now_of[MemoryClass::Buffers] - before, " bytes"); };
       sum.start(in_flight);
+      check.equal("memory of class Buffers while it is under way", buffers(), cat(check.size() > 1 ? bytes : 0, " bytes"));
       sum.finish();
+      check.equal("memory of class Buffers after finish", buffers(), "0 bytes");
       for (size_t i = 0; i < all.size(); ++i) check.equal(cat("gradient ", i), all[i]->gradient(), sums[i]);
-      const int64_t bytes = total * size_of(DType::F32);
       check.peak(MemoryClass::Buffers, bytes);
       check.sent({{Op::AllReduce, {1, ring_bytes(Op::AllReduce, static_cast<double>(bytes), check.size())}}});
     }

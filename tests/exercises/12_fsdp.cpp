@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
         const double volume = ring_bytes(Op::ReduceScatter, bytes, P);
         check.sent({{Op::AllGather, {1, ring_bytes(Op::AllGather, bytes, P)}}, {Op::ReduceScatter, {1, volume}}});
         const Parameters all = parameters_of(whole), mine = parameters_of(sharded);
+        check.equal("whole gradients kept after backward", mine[0]->has_gradient() ? "yes" : "no", "no");
         for (size_t i = 0; i < all.size(); ++i) {
           const Box& box = mine[i]->owned_box();
           check.equal(cat("gradient of ", mine[i]->name(), ", this rank's part"), mine[i]->owned_gradient(),
@@ -47,5 +48,18 @@ int main(int argc, char** argv) {
         }
       }
     }
+    const int64_t E = check.random("E in bf16", 3, 7);
+    GeluMlp whole(backend, E, 5), half(backend, E, 5);
+    compute_in(half, DType::BF16);
+    const auto unit = fully_shard(half, dp);
+    initialize(whole, 7);
+    initialize(half, 7);
+    check.begin(cat("a unit that computes in bf16, ", E, " to 5 features"));
+    unit->unshard();
+    const Parameters all = parameters_of(whole), mine = parameters_of(half);
+    for (size_t i = 0; i < all.size(); ++i)
+      check.equal(cat("whole ", mine[i]->name(), ", to bf16's rounding"), backend.in_type(backend.clone(mine[i]->value()), DType::F32),
+                  all[i]->value(), 0.005);
+    check.sent({{Op::AllGather, {1, ring_bytes(Op::AllGather, unit->bytes(), P)}}});
   });
 }

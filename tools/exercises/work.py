@@ -114,14 +114,16 @@ class Learner:
 
     def chosen(self, words, started=True, first=lambda exercise: False):
         """The exercise that the words name. Of a chapter with several, one for which `first` holds, then one that
-        is left, then one that is begun. Throws Stop."""
+        is left, then one that is begun, then the one whose file was written last. Throws Stop."""
         if len(words) > 1:
             raise self.course.Stop(f"one exercise, not {len(words)}: {' '.join(words)}", 2)
         if not words:
             begun = [e for e in self.everything() if self.of(e)["started"] and not self.passed(e)]
             found = max(begun, key=lambda e: self.of(e)["started"]) if begun else None if started else self.next()
             if not found:
-                raise self.course.Stop("no exercise is begun; ./course start begins the next", 2)
+                passed = any(self.of(e)["started"] for e in self.everything())
+                raise self.course.Stop("all that is begun is passed: name one; ./course start begins the next" if passed else
+                                       "no exercise is begun; ./course start begins the next", 2)
             return found
         if words[0] in self.exercises:
             return self.exercises[words[0]]
@@ -137,7 +139,9 @@ class Learner:
         return self.preferred(of_chapter, first)
 
     def preferred(self, exercises, first):
-        return min(exercises, key=lambda e: (not first(e), self.passed(e), not self.of(e)["started"]))
+        def written(e):
+            return self.file(e).stat().st_mtime_ns if self.has_file(e) else 0
+        return min(exercises, key=lambda e: (not first(e), self.passed(e), not self.of(e)["started"], -written(e)))
 
     def exhibits_of(self, word):
         """museum/3, museum/03 or its name; museum: all. Throws Stop."""
