@@ -20,7 +20,7 @@ struct Flags : LayerFlags {
 Flags read_flags(Session& session) {
   Flags z{{8, 64, 192, {64, 4, 4, 16}}};
   Cli cli("08_parallel_plan", "a decoder layer under a plan; its tree, and what it sends");
-  cli.add("--plan", z.plan, "basic, sequence or article").one_of({"basic", "sequence", "article"});
+  cli.add("--plan", z.plan, "how the layer is cut").one_of({"basic", "sequence", "article"});
   z.add_to(cli);
   cli.parse(session);
   z.settle(session);

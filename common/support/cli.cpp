@@ -1,6 +1,7 @@
 #include "common/support/cli.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iostream>
@@ -84,14 +85,16 @@ Cli::Flag& Cli::Flag::not_empty() {
 }
 
 Cli::Flag& Cli::Flag::one_of(const std::vector<std::string>& choices) {
+  const auto listed = [](const std::vector<std::string>& words, const char* between) {
+    std::string all;
+    for (const auto& word : words) all += (all.empty() ? "" : between) + word;
+    return all;
+  };
+  option(option_).type_name(listed(choices, "|"));  // in place of TEXT
   option(option_).check(CLI::Validator(
-      [choices](const std::string& text) {
-        std::string all;
-        for (const auto& choice : choices) {
-          if (choice == text) return std::string();
-          all += (all.empty() ? "" : ", ") + choice;
-        }
-        return cat("'", text, "' is none of: ", all);
+      [choices, listed](const std::string& text) {
+        const bool known = std::ranges::find(choices, text) != choices.end();
+        return known ? std::string() : cat("'", text, "' is none of: ", listed(choices, ", "));
       },
       ""));
   return *this;
@@ -100,7 +103,7 @@ Cli::Flag& Cli::Flag::one_of(const std::vector<std::string>& choices) {
 Cli::Cli(const std::string& program, const std::string& what) : impl_(std::make_unique<Impl>(what)) {
   impl_->app.name(program);
   impl_->app.get_formatter()->column_width(34);
-  add("--device", impl_->session.device, "auto, cpu or cuda").one_of({"auto", "cpu", "cuda"});
+  add("--device", impl_->session.device, "auto: a GPU where there is one").one_of({"auto", "cpu", "cuda"});
   add("--tf32", impl_->session.tf32, "a GPU's f32 matrix products take 10 bits of mantissa: faster, three digits");
   add("--nccl", impl_->session.nccl, "GPUs' collectives by NCCL: auto (one rank a GPU), shared (untried), off")
       .one_of({"auto", "shared", "off"});

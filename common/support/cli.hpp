@@ -29,7 +29,7 @@ class Cli {
     Flag& not_negative();                              // ≥ 0
     Flag& at_most(int64_t most);                       // ≤ most
     Flag& not_empty();                                 // a file or folder: "" is a shell variable that was not set
-    Flag& one_of(const std::vector<std::string>& choices);
+    Flag& one_of(const std::vector<std::string>& choices);  // --help lists them
 
    private:
     friend class Cli;

@@ -479,6 +479,13 @@ class Tf32(unittest.TestCase):
         self.assertEqual(said[0], "note: --tf32 does nothing on the CPU: its f32 products are f32")
 
 
+class Help(unittest.TestCase):
+    def test_names_that_a_flag_takes_are_listed(self):
+        said = subprocess.run([BUILD / "bin" / "10_tensor_parallel_training", "--help"], capture_output=True, text=True, timeout=LIMIT).stdout
+        for flag in ("--preset tiny|small|medium|article=tiny", "--plan basic|sequence|article=sequence", "--device auto|cpu|cuda=auto"):
+            self.assertIn(flag, said)
+
+
 class WithoutLauncher(unittest.TestCase):
     """No MPI launcher, or too few ranks because the program was started without it."""
 
