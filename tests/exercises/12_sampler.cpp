@@ -8,7 +8,7 @@ using namespace course;
 int main(int argc, char** argv) {
   return check_exercise(argc, argv, "sampler", [](Check& check) {
     for (int round = 0; round < 7; ++round) {
-      const bool few = round == 6;  // than half the ranks
+      const bool few = round == 6;  // fewer samples than half the ranks
       const int64_t samples = few ? 2 : check.random(cat("samples", round), 8, 23), ranks = check.size() + (few ? 4 : round % 3);
       const bool drop_last = round % 2 == 1;
       check.begin(cat(samples, " samples, ", ranks, " ranks", drop_last ? ", drop_last" : ""));

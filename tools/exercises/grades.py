@@ -18,7 +18,8 @@ class Sheet:
         self.rows.append({"student": student, "chapter": exercise.number, "exercise": exercise.name, "status": result.status,
                           "mistake": result.mistake, "points": POINTS if result.status == "passed" else 0,
                           "checks": record.get("checks"), "hints": record.get("hints"), "solution_shown": record.get("shown"),
-                          "named": "named" in record if exercise.fault else None, "detail": result.detail, "sha256": result.sha256, "seconds": round(result.seconds, 2)})
+                          "named": "named" in record if exercise.fault else None,
+                          "detail": result.detail, "sha256": result.sha256, "seconds": round(result.seconds, 2)})
 
 
 def as_json(sheet):
