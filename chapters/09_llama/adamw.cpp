@@ -30,7 +30,7 @@ void AdamW::step(double lr) {
 // Task: The optimizer's memory and its step. The constructor makes a pair of zeros for every parameter, of what this
 // rank owns of it. step hands all of them to backend().adamw at once, which does the arithmetic: an AdamWStep with the
 // options and the number of the step, which counts from 1, and an AdamWTensors for each parameter: its value, its
-// gradient, its mean and its mean of squares. You need backend().zeros(shape) and p.owned_box().size.
+// gradient, its mean and its mean of squares. Zeros come from p.backend().zeros(shape).
 // Hint: what the optimizer changes is p.owned_to_write(), by p.owned_gradient(). It may be a part of what modules compute with.
 // Hint: the moments start at 0, so they are too small at first. The step's number tells adamw by how much.
 // Why: Every number of a parameter is stepped by itself, so a rank can step what it owns and nothing more. The two

@@ -329,8 +329,10 @@ class HandedIn(unittest.TestCase):
         self.assertEqual(grade.record_of(self.root / "me", exercise), {"hints": 2, "shown": True})
 
     def test_the_museum_is_graded_where_it_is_asked_for(self):
-        known = {name: types.SimpleNamespace(name=name, fault=fault) for name, fault in (("split", None), ("ring", None), ("epoch", "x"))}
+        known = {name: types.SimpleNamespace(name=name, number=number, fault=fault) for name, number, fault in
+                 (("split", "01", None), ("ring", "02", None), ("epoch", "museum/02", "x"))}
         for words, names in (([], ["split", "ring"]), (["--museum"], ["split", "ring", "epoch"]), (["--only", "epoch"], ["epoch"]),
+                             (["--only", "museum/2", "--only", "ring"], ["epoch", "ring"]), (["--only", "museum"], ["epoch"]),
                              (["--museum", "--only", "ring"], ["ring"])):
             options = grade.options_of(None, ["--class", "x", *words])
             self.assertEqual([e.name for e in grade.wanted(None, known, options)], names, words)

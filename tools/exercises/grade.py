@@ -29,6 +29,7 @@ from pathlib import Path
 import compiler
 import grades
 import make
+import museum
 import runs
 import sandbox
 import source
@@ -157,7 +158,11 @@ def picked(course, known, wanted, what):
 
 def wanted(course, known, options):
     """`known`: exercises and exhibits."""
-    return [e for e in picked(course, known, options.only, "exercise") if options.only or options.museum or not e.fault]
+    only = []
+    for word in options.only:
+        exhibits = museum.named([e for e in known.values() if e.fault], word) if word.startswith("museum") else []
+        only += [e.name for e in exhibits] or [word]
+    return [e for e in picked(course, known, only, "exercise") if only or options.museum or not e.fault]
 
 
 def main(course, words):

@@ -28,6 +28,12 @@ def title(exhibit):
     return found[1] if found else exhibit.name
 
 
+def named(exhibits, word):
+    """Those that museum/3, museum/03 or a name means; museum: all."""
+    which = word.removeprefix("museum").strip("/")
+    return [e for e in exhibits if which in ("", e.name, e.number[7:], e.number[7:].lstrip("0"))]
+
+
 def state(entry):
     """What is done of one."""
     if entry["passed"]:

@@ -18,7 +18,6 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import shutil
 import sys
 import time
@@ -121,8 +120,8 @@ class Learner:
             begun = [e for e in self.everything() if self.of(e)["started"] and not self.passed(e)]
             found = max(begun, key=lambda e: self.of(e)["started"]) if begun else None if started else self.next()
             if not found:
-                passed = any(self.of(e)["started"] for e in self.everything())
-                raise self.course.Stop("all that is begun is passed: name one; ./course start begins the next" if passed else
+                any_begun = any(self.of(e)["started"] for e in self.everything())
+                raise self.course.Stop("all that is begun is passed: name one; ./course start begins the next" if any_begun else
                                        "no exercise is begun; ./course start begins the next", 2)
             return found
         if words[0] in self.exercises:
@@ -139,14 +138,13 @@ class Learner:
         return self.preferred(of_chapter, first)
 
     def preferred(self, exercises, first):
-        def written(e):
-            return self.file(e).stat().st_mtime_ns if self.has_file(e) else 0
-        return min(exercises, key=lambda e: (not first(e), self.passed(e), not self.of(e)["started"], -written(e)))
+        def age(e):
+            return -self.file(e).stat().st_mtime_ns if self.has_file(e) else 0
+        return min(exercises, key=lambda e: (not first(e), self.passed(e), not self.of(e)["started"], age(e)))
 
     def exhibits_of(self, word):
         """museum/3, museum/03 or its name; museum: all. Throws Stop."""
-        which = word.removeprefix("museum").strip("/")
-        named = [e for e in self.exhibits.values() if which in ("", e.name, e.number[7:], e.number[7:].lstrip("0"))]
+        named = museum.named(self.exhibits.values(), word)
         if not named:
             raise self.course.Stop(f"there is no '{word}'; ./course museum lists them", 2)
         return named
