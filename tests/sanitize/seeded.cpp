@@ -2,10 +2,12 @@
 // In the folder's CMakeLists.txt stands what each must be told as.
 #include <omp.h>
 
+#include <chrono>
 #include <cstdint>
 #include <iostream>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/backend/cpu/cpu_backend.hpp"
@@ -45,12 +47,13 @@ float race() {
 }
 
 // One thread reads what the other wrote. With a barrier between, that is no race, and none may be reported. The loop
-// that reads is one that a compiler makes wide.
+// that reads is one that a compiler makes wide. The reader comes late: the write is then 100,000 accesses in the past.
 float across(bool barrier) {
   const int half = 1 << 16;  // whole vectors, no tail
   std::vector<float> x(2 * half), y(half);
 #pragma omp parallel num_threads(2)
   {
+    if (omp_get_thread_num() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
 #pragma omp for nowait
     for (int i = 0; i < 2 * half; ++i) x[i] = static_cast<float>(i);
     if (barrier) {
