@@ -1,5 +1,7 @@
 """One rank throws, gives up or stays away (case B12): every rank ends, the launcher's exit code is not 0, one line says which
-rank and why. All but `stays_away` run without a time limit, so that a rank which waits for ever is seen to."""
+rank and why. All but `stays_away` run without a time limit, so that a rank which waits for ever is seen to. Most of a run is
+waiting, so four are under way at once."""
+import concurrent.futures
 import shutil
 import sys
 import tempfile
@@ -11,8 +13,52 @@ from run import BUILD, MPIRUN, ROOT, STACK, Run, goes_wrong  # noqa: E402
 
 NO_LIMIT = "0"
 
+# How one rank goes wrong, what its line says, and flags of goes_wrong; `ranks` and `who` are how many and which.
+THROWS = [
+    # The five of case B12; where its data file alone is missing has a test of its own.
+    ("throw", "its third all-reduce was one too many", {}),
+    ("throw-in-thread", "the worker found nothing to do", {}),
+    ("throw-in-hook", "the hook found no gradient", {"where": "hook"}),
+    ("throw-bad-alloc", "out of memory", {}),
+    # Others of its kind.
+    ("ask-for-too-much", "out of memory: 4503599627370496 bytes asked for", {}),
+    ("throw-int", "an exception of a type that has no words", {}),
+    ("throw-in-destructor", "a destructor gave up", {}),
+    ("throw-while-unwinding", "a destructor gave up", {}),
+    ("meet-while-unwinding", "thrown beside one who meets at its end", {"where": "end"}),
+    ("throw-in-noexcept", "nothing may leave here", {}),
+    ("throw-in-openmp", "a loop of many threads gave up", {}),
+    ("terminate", "terminate() was called", {}),
+    # What all ranks throw together is said by one; here one alone throws it.
+    ("throw-shared-alone", "a fault that all should have seen", {}),
+    ("throw-usage-alone", "a flag that only this rank was given", {"where": "split"}),
+    ("throw-shared-alone", "a fault that all should have seen", {"where": "end"}),
+    # The rank that speaks for all.
+    ("throw-shared-alone", "a fault that all should have seen", {"who": 0}),
+    ("throw", "its third all-reduce was one too many", {"ranks": 2, "who": 0}),
+    # While the others split or end.
+    ("throw", "its third all-reduce was one too many", {"where": "split"}),
+    ("throw", "its third all-reduce was one too many", {"where": "end"}),
+]
+# How one rank stays away, which others say so, and of what.
+AWAY = [
+    ("stay-away", "013", "all-reduce on world", {}),
+    ("stay-away", "013", "barrier on world", {"where": "split"}),
+    ("stay-away", "013", "all-reduce on the end of the run", {"where": "end"}),
+    ("return", "0123", "all-reduce on (world|the end of the run)", {}),
+]
 
-class OneRankThrows(unittest.TestCase):
+
+class Faults(unittest.TestCase):
+    def each(self, rows, check):
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            runs = [pool.submit(check, how, *said, **flags) for how, *said, flags in rows]
+            for row, run in zip(rows, runs):
+                with self.subTest(row):
+                    run.result()
+
+
+class OneRankThrows(Faults):
     def check(self, how, words, ranks=4, who=2, **flags):
         with goes_wrong(how, ranks, who=who, timeout=NO_LIMIT, **flags) as run:
             code, lines = run.end(), run.lines()
@@ -24,12 +70,8 @@ class OneRankThrows(unittest.TestCase):
             self.assertLessEqual(len(lines), ranks, lines)
             self.assertIsNone(STACK.search("\n".join(lines)), lines)
 
-    # The five of case B12.
-    def test_before_the_third_all_reduce(self):
-        self.check("throw", "its third all-reduce was one too many")
-
-    def test_in_a_worker_thread(self):
-        self.check("throw-in-thread", "the worker found nothing to do")
+    def test_each_ends_with_its_line(self):
+        self.each(THROWS, self.check)
 
     def trained(self, rank, **others):
         """(exit code, lines, stdout) of a training of two steps; `rank` has other values of some flags."""
@@ -67,52 +109,8 @@ class OneRankThrows(unittest.TestCase):
                     self.assertEqual(len(lines), 1, lines)
                     self.assertRegex(lines[0], f"^rank {rank}: .*{words}")
 
-    def test_in_a_hook_of_backward(self):
-        self.check("throw-in-hook", "the hook found no gradient", where="hook")
 
-    def test_bad_alloc(self):
-        self.check("throw-bad-alloc", "out of memory")
-
-    # Others of its kind.
-    def test_more_memory_than_there_is(self):
-        self.check("ask-for-too-much", "out of memory: 4503599627370496 bytes asked for")
-
-    def test_what_is_no_exception(self):
-        self.check("throw-int", "an exception of a type that has no words")
-
-    def test_in_a_destructor(self):
-        self.check("throw-in-destructor", "a destructor gave up")
-
-    def test_in_a_destructor_while_unwinding(self):
-        self.check("throw-while-unwinding", "a destructor gave up")
-
-    def test_beside_a_destructor_that_meets_the_others(self):
-        self.check("meet-while-unwinding", "thrown beside one who meets at its end", where="end")
-
-    def test_out_of_noexcept(self):
-        self.check("throw-in-noexcept", "nothing may leave here")
-
-    def test_in_a_loop_of_many_threads(self):
-        self.check("throw-in-openmp", "a loop of many threads gave up")
-
-    def test_terminate(self):
-        self.check("terminate", "terminate() was called")
-
-    def test_a_shared_error_that_one_rank_alone_throws(self):
-        self.check("throw-shared-alone", "a fault that all should have seen")
-        self.check("throw-usage-alone", "a flag that only this rank was given", where="split")
-        self.check("throw-shared-alone", "a fault that all should have seen", where="end")
-
-    def test_on_the_rank_that_speaks_for_all(self):
-        self.check("throw-shared-alone", "a fault that all should have seen", who=0)
-        self.check("throw", "its third all-reduce was one too many", ranks=2, who=0)
-
-    def test_while_the_others_split_or_end(self):
-        for where in ("split", "end"):
-            self.check("throw", "its third all-reduce was one too many", where=where)
-
-
-class StaysAway(unittest.TestCase):
+class StaysAway(Faults):
     """Without --check-collectives. The limit is short here, so that the test is."""
 
     def check(self, how, who_speaks, words, **flags):
@@ -123,17 +121,8 @@ class StaysAway(unittest.TestCase):
             for line in lines:
                 self.assertRegex(line, rf"^rank [{who_speaks}]: waited 6 s for {words} \(rank \d of 4\): another rank did not come")
 
-    def test_one_rank_never_comes_to_a_collective(self):
-        self.check("stay-away", "013", "all-reduce on world")
-
-    def test_one_rank_never_comes_to_a_split(self):
-        self.check("stay-away", "013", "barrier on world", where="split")
-
-    def test_one_rank_never_comes_to_the_end(self):
-        self.check("stay-away", "013", "all-reduce on the end of the run", where="end")
-
-    def test_one_rank_returns_early(self):
-        self.check("return", "0123", "all-reduce on (world|the end of the run)")
+    def test_the_others_say_what_they_waited_for(self):
+        self.each(AWAY, self.check)
 
     def test_one_rank_exits(self):
         with goes_wrong("exit", timeout="0") as run:
