@@ -63,10 +63,10 @@ TrainingData read_and_encode(const TrainingOptions& options, SignOfLife& life, s
   TextSource source{options.text, cat("text: ", options.text.size(), options.text.size() == 1 ? " file" : " files")};
   if (options.text.empty()) source = default_text();
   data.text = source.what;
-  out << data.text << std::endl;
   const bool encoded = source.paths.size() == 1 && is_token_file(source.paths[0]);
   std::vector<std::string> documents;
   if (!encoded) documents = read_documents(source.paths);
+  out << data.text << std::endl;
   const int64_t vocabulary = options.config().vocab_size;
   std::string file = options.tokenizer;
   if (const auto beside = fs::path(options.model) / "tokenizer.json";
