@@ -479,6 +479,14 @@ class Tf32(unittest.TestCase):
         self.assertEqual(said[0], "note: --tf32 does nothing on the CPU: its f32 products are f32")
 
 
+class Text(unittest.TestCase):
+    def test_what_cannot_be_read_is_not_counted(self):
+        done = subprocess.run([BUILD / "bin" / "09_llama", "--text", ROOT / "none.txt"], capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("none.txt: no such file", done.stderr)
+        self.assertNotIn("text:", done.stdout)
+
+
 class Help(unittest.TestCase):
     def test_names_that_a_flag_takes_are_listed(self):
         said = subprocess.run([BUILD / "bin" / "10_tensor_parallel_training", "--help"], capture_output=True, text=True, timeout=LIMIT).stdout
