@@ -6,7 +6,7 @@ find_program(COURSE_MPIRUN NAMES mpirun.mpich mpirun mpiexec REQUIRED)
 
 set_property(GLOBAL PROPERTY course_chapters "")
 add_custom_target(unit_tests)  # all of course_test's programs
-set(course_test_options $<$<CONFIG:Release>:-O1>)  # they compile faster than they would run
+set(course_test_options -D_GLIBCXX_ASSERTIONS $<$<CONFIG:Release>:-O1>)  # they compile faster than they would run
 
 function(course_chapter name)
   get_property(before GLOBAL PROPERTY course_chapters)
@@ -95,6 +95,12 @@ function(course_add_ranks test ranks)
   add_test(NAME ${test} COMMAND ${COURSE_MPIRUN} -n ${ranks} ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${test} PROPERTIES PROCESSORS ${ranks}
     ENVIRONMENT "NO_COLOR=1;COURSE_BUILD=${CMAKE_BINARY_DIR};GOMP_SPINCOUNT=1000")  # idle threads give their core back
+endfunction()
+
+# Tests of this directory that start hundreds of short programs, and mostly wait for them: each counts as one core, and they begin
+# first, beside each other.
+function(course_mostly_waits)
+  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 1 COST 4)
 endfunction()
 
 # Where the GPU is emulated, the tests of this directory that match are `slow`: those that no device takes part in, and long

@@ -40,6 +40,11 @@ set(COURSE_CUDA_CHOSEN ${COURSE_CUDA} CACHE INTERNAL "what auto came to, for ./c
 # How kernels are compiled for the emulated GPU: an access at an address that its size does not divide is a fault there too.
 set(COURSE_EMULATE_CHECKS -fsanitize=alignment -fsanitize-undefined-trap-on-error)
 
+# For those that see CUDA's own headers. Alone: what does not is compiled in just the same way where no GPU is emulated.
+if(COURSE_CUDA STREQUAL emulate)
+  set(course_cuda_include ${CMAKE_SOURCE_DIR}/common/backend/cuda/emulate/include)
+endif()
+
 # NCCL, the GPUs' own collectives: of the system, of the CUDA toolkit, or in NCCL_ROOT, a folder with include/ and lib/ such
 # as nvidia/nccl of PyTorch's packages. The emulation has one of its own.
 function(course_find_nccl)
@@ -80,14 +85,16 @@ function(course_cuda_sources list)
     # Shared memory is a thread_local here, which vectorised code may read in a way that binutils 2.40 cannot link, unless it
     # is told that all goes into one program.
     set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS  # as the processor's own kernels
-      "-x;c++;$<$<CONFIG:Release>:-O3>;-fno-math-errno;-fno-trapping-math;-ftls-model=local-exec;${COURSE_EMULATE_CHECKS}")
+      "-x;c++;${course_fast};-fno-math-errno;-fno-trapping-math;-ftls-model=local-exec;${COURSE_EMULATE_CHECKS}")
   endif()
+  set(see_cuda ${all})
+  list(FILTER see_cuda INCLUDE REGEX "backend/cuda/|comm/nccl_")
+  set_source_files_properties(${see_cuda} PROPERTIES INCLUDE_DIRECTORIES "${course_cuda_include}")
   set(${list} ${all} PARENT_SCOPE)
 endfunction()
 
 function(course_link_cuda target)
   if(COURSE_CUDA STREQUAL emulate)
-    target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/common/backend/cuda/emulate/include)
     target_link_libraries(${target} PUBLIC ${CMAKE_DL_LIBS})
   elseif(COURSE_CUDA STREQUAL on)
     target_link_libraries(${target} PUBLIC CUDA::cudart CUDA::cublas)

@@ -427,6 +427,18 @@ class SetUp(InAFolder):
         self.assertIn("clang cannot be installed here: no fuzzing", said)
         self.assertIn("clang", self.installed("clang", slow=True, root=False)[2])
 
+    def test_ccache_keeps_what_is_this_courses_own_beside_its_builds(self):
+        """The folder is the person's choice; what paths are relative to is not: in a copy it would be another course."""
+        with unittest.mock.patch.dict(os.environ, {"CCACHE_BASEDIR": "/elsewhere", "CCACHE_DEPEND": "0"}):
+            os.environ.pop("CCACHE_DIR", None)
+            course.share_objects()
+            self.assertEqual(os.environ["CCACHE_BASEDIR"], str(self.root))
+            self.assertEqual(os.environ["CCACHE_DIR"], str(self.root / "build-ccache"))
+            self.assertEqual(os.environ["CCACHE_DEPEND"], "0")
+        with unittest.mock.patch.dict(os.environ, {"CCACHE_DIR": "/mine"}):
+            course.share_objects()
+            self.assertEqual(os.environ["CCACHE_DIR"], "/mine")
+
     def test_what_is_needed_and_cannot_be_had_ends_it(self):
         self.assertIn("Unable to locate", self.installed("must", refuses=["must"])[0])
 
