@@ -97,9 +97,9 @@ function(course_add_ranks test ranks)
     ENVIRONMENT "NO_COLOR=1;COURSE_BUILD=${CMAKE_BINARY_DIR};GOMP_SPINCOUNT=1000")  # idle threads give their core back
 endfunction()
 
-# Tests of this directory that start hundreds of short programs, and mostly wait for them: each counts as one core, and they begin
+# Tests of this directory that start one short program after another, and wait for them: each counts as one core, and they begin
 # first, beside each other.
-function(course_mostly_waits)
+function(course_beside_others)
   set_tests_properties(${ARGN} PROPERTIES PROCESSORS 1 COST 4)
 endfunction()
 
