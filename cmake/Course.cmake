@@ -6,7 +6,7 @@ find_program(COURSE_MPIRUN NAMES mpirun.mpich mpirun mpiexec REQUIRED)
 
 set_property(GLOBAL PROPERTY course_chapters "")
 add_custom_target(unit_tests)  # all of course_test's programs
-set(course_test_options -D_GLIBCXX_ASSERTIONS $<$<CONFIG:Release>:-O1>)  # they compile faster than they would run
+set(course_test_options -D_GLIBCXX_ASSERTIONS $<$<CONFIG:Release>:-O1>)  # -O1: they compile faster than they would run
 
 function(course_chapter name)
   get_property(before GLOBAL PROPERTY course_chapters)
@@ -97,8 +97,8 @@ function(course_add_ranks test ranks)
     ENVIRONMENT "NO_COLOR=1;COURSE_BUILD=${CMAKE_BINARY_DIR};GOMP_SPINCOUNT=1000")  # idle threads give their core back
 endfunction()
 
-# Tests of this directory that start one short program after another, and wait for them: each counts as one core, and they begin
-# first, beside each other.
+# Tests of this directory that start many short programs, a few at once, and wait for them: each test counts as one core, and they
+# begin first, beside each other.
 function(course_beside_others)
   set_tests_properties(${ARGN} PROPERTIES PROCESSORS 1 COST 4)
 endfunction()
